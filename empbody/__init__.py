@@ -1,0 +1,49 @@
+"""Differentiable multibody and musculoskeletal dynamics with coupled joints as a plain ODE.
+
+Angles in radians, SI units. Functions take one sample; batch with `jax.vmap`.
+"""
+
+from . import (
+    autodiff as autodiff,
+    calculus as calculus,
+    forces as forces,
+    kronecker as kronecker,
+    rhythms as rhythms,
+)
+from .dynamics import (
+    applied_forces as applied_forces,
+    bias as bias,
+    coriolis as coriolis,
+    forward_dynamics as forward_dynamics,
+    gravity as gravity,
+    inverse_dynamics as inverse_dynamics,
+    kinetic_energy as kinetic_energy,
+    mass_matrix as mass_matrix,
+    mechanical_energy as mechanical_energy,
+    potential_energy as potential_energy,
+)
+from .kinematics import (
+    body_transforms as body_transforms,
+    body_velocities as body_velocities,
+    joint_hessians as joint_hessians,
+    joint_jacobian as joint_jacobian,
+    joint_variables as joint_variables,
+    point_acceleration as point_acceleration,
+    point_jacobian as point_jacobian,
+    point_position as point_position,
+    point_velocity as point_velocity,
+)
+from .model import (
+    Ball as Ball,
+    Body as Body,
+    Cylindrical as Cylindrical,
+    Free as Free,
+    Model as Model,
+    Planar as Planar,
+    Prismatic as Prismatic,
+    Revolute as Revolute,
+    Universal as Universal,
+    Weld as Weld,
+)
+
+__version__ = "0.1.0"

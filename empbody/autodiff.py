@@ -1,0 +1,199 @@
+"""Kinematics and dynamics with every derivative by automatic differentiation.
+
+Forward kinematics is written once, as a plain product of 4×4 matrices along the tree; all
+the rest is differentiated from it. Slow to run and short to read: a reference that shares
+no derivative with `empbody.kronecker` or the fast path. SI units, radians, ground frame.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .calculus import arrange_derivative
+from .model import Model
+
+__all__ = [
+    "bias",
+    "body_transforms",
+    "coriolis",
+    "forward_dynamics",
+    "gravity",
+    "inverse_dynamics",
+    "joint_hessians",
+    "joint_jacobian",
+    "joint_variables",
+    "kinetic_energy",
+    "mass_matrix",
+    "point_acceleration",
+    "point_position",
+    "point_velocity",
+    "potential_energy",
+    "transform_derivatives",
+    "transform_second_derivatives",
+]
+
+
+def joint_variables(model: Model, q: Float[Array, " nq"]) -> Float[Array, " nj"]:
+    """f(q): radians for revolute joints, metres for prismatic ones."""
+    return model.rhythm(q)
+
+
+def joint_jacobian(model: Model, q: Float[Array, " nq"]) -> Float[Array, "nj nq"]:
+    """∂f/∂q, from the values of the rhythm alone."""
+    return jax.jacfwd(model.rhythm)(q)
+
+
+def joint_hessians(model: Model, q: Float[Array, " nq"]) -> Float[Array, "nj nq nq"]:
+    """H_i for every joint i, from the values of the rhythm alone."""
+    return jax.jacfwd(jax.jacfwd(model.rhythm))(q)
+
+
+@eqx.filter_jit
+def body_transforms(model: Model, q: Float[Array, " nq"]) -> Float[Array, "nb 4 4"]:
+    """Ground to body, for every body; the one place where the tree is walked."""
+    f = joint_variables(model, q)
+    revolute = np.array(model.topology.revolute)
+    angle, distance = jnp.where(revolute, f, 0), jnp.where(revolute, 0, f)
+    turned = jax.vmap(_rotation)(model.axis, angle)
+    joints = _transforms(
+        model.rotation @ turned,
+        model.translation
+        + (model.rotation @ (distance[:, None] * model.axis)[:, :, None])[:, :, 0],
+    )
+    links = {-1: jnp.eye(4, dtype=f.dtype)}
+    for i in model.topology.order:
+        links[i] = links[model.topology.parents[i]] @ joints[i]
+    carriers = jnp.stack([links[link] for link in model.topology.body_links])
+    return carriers @ _transforms(model.body_rotation, model.body_translation)
+
+
+def transform_derivatives(model: Model, q: Float[Array, " nq"]) -> Float[Array, "nb 4*nq 4"]:
+    """D = ∂(transposed transform)/∂q of every body (Ehsani 2016, Eq. 45, Definition 1)."""
+    return jax.vmap(arrange_derivative)(jax.jacfwd(lambda x: _transposed(model, x))(q))
+
+
+def transform_second_derivatives(
+    model: Model, q: Float[Array, " nq"]
+) -> Float[Array, "nb 4*nq**2 4"]:
+    """D' = ∂D/∂q of every body (Ehsani 2016, Eq. 58, Definition 1 twice)."""
+    second = jax.jacfwd(lambda x: transform_derivatives(model, x))(q)
+    return jax.vmap(arrange_derivative)(second)
+
+
+def point_position(
+    model: Model, q: Float[Array, " nq"], body: str | int, point: Float[Array, " 3"]
+) -> Float[Array, " 3"]:
+    """Ground-frame position (m) of a point given in body axes; "ground" or -1 is fixed."""
+    index = model.body_index(body) if isinstance(body, str) else body
+    if not -1 <= index < model.nb:
+        raise ValueError(f"body {index} of a model with {model.nb} bodies; -1 is the ground")
+    if index < 0:
+        return point
+    A = body_transforms(model, q)[index]
+    return A[:3, :3] @ point + A[:3, 3]
+
+
+def point_velocity(
+    model: Model,
+    q: Float[Array, " nq"],
+    qd: Float[Array, " nq"],
+    body: str | int,
+    point: Float[Array, " 3"],
+) -> Float[Array, " 3"]:
+    """Velocity (m/s) of a point fixed on a body, in ground axes."""
+    return jax.jvp(lambda x: point_position(model, x, body, point), (q,), (qd,))[1]
+
+
+def point_acceleration(
+    model: Model,
+    q: Float[Array, " nq"],
+    qd: Float[Array, " nq"],
+    qdd: Float[Array, " nq"],
+    body: str | int,
+    point: Float[Array, " 3"],
+) -> Float[Array, " 3"]:
+    """Acceleration (m/s²) of a point fixed on a body, in ground axes."""
+
+    def velocity(x: Array, v: Array) -> Array:
+        return point_velocity(model, x, v, body, point)
+
+    return jax.jvp(velocity, (q, qd), (qd, qdd))[1]
+
+
+def kinetic_energy(
+    model: Model, q: Float[Array, " nq"], qd: Float[Array, " nq"]
+) -> Float[Array, ""]:
+    """Σ ½ m |v_com|² + ½ ωᵀ I ω over all bodies, in joules."""
+    A, rate = jax.jvp(lambda x: body_transforms(model, x), (q,), (qd,))
+    R, dR = A[:, :3, :3], rate[:, :3, :3]
+    v = jnp.einsum("bik,bk->bi", dR, model.com) + rate[:, :3, 3]
+    spin = jnp.einsum("bki,bkj->bij", R, dR)  # skew(ω), in body axes
+    w = jnp.stack([spin[:, 2, 1], spin[:, 0, 2], spin[:, 1, 0]], axis=1)
+    rotational = jnp.einsum("bi,bij,bj->", w, model.inertia, w)
+    return 0.5 * (jnp.einsum("b,bi,bi->", model.mass, v, v) + rotational)
+
+
+def potential_energy(model: Model, q: Float[Array, " nq"]) -> Float[Array, ""]:
+    """-Σ m g · r_com over all bodies, in joules; zero at the ground's origin."""
+    A = body_transforms(model, q)
+    r = jnp.einsum("bik,bk->bi", A[:, :3, :3], model.com) + A[:, :3, 3]
+    return -jnp.einsum("b,bi,i->", model.mass, r, model.gravity)
+
+
+def mass_matrix(model: Model, q: Float[Array, " nq"]) -> Float[Array, "nq nq"]:
+    """M, the Hessian of the kinetic energy in q̇."""
+    hessian = jax.jacfwd(jax.jacfwd(lambda v: kinetic_energy(model, q, v)))
+    return hessian(jnp.zeros_like(q))
+
+
+def coriolis(
+    model: Model, q: Float[Array, " nq"], qd: Float[Array, " nq"]
+) -> Float[Array, "nq nq"]:
+    """N_kj = Σ_i ½ (∂M_kj/∂q_i + ∂M_ki/∂q_j - ∂M_ij/∂q_k) q̇_i: Christoffel symbols."""
+    slope = jax.jacfwd(lambda x: mass_matrix(model, x))(q)
+    along = jnp.einsum("kji,i->kj", slope, qd)
+    across = jnp.einsum("kij,i->kj", slope, qd)
+    return 0.5 * (along + across - across.T)
+
+
+def bias(model: Model, q: Float[Array, " nq"], qd: Float[Array, " nq"]) -> Float[Array, " nq"]:
+    """N q̇: Coriolis and centrifugal forces, on the left side of the equations of motion."""
+    return coriolis(model, q, qd) @ qd
+
+
+def gravity(model: Model, q: Float[Array, " nq"]) -> Float[Array, " nq"]:
+    """G = -∂V/∂q, on the right side of the equations of motion."""
+    return -jax.grad(potential_energy, argnums=1)(model, q)
+
+
+def inverse_dynamics(
+    model: Model, q: Float[Array, " nq"], qd: Float[Array, " nq"], qdd: Float[Array, " nq"]
+) -> Float[Array, " nq"]:
+    """τ = M q̈ + N q̇ - G of the skeleton alone; the model's force elements take no part."""
+    return mass_matrix(model, q) @ qdd + bias(model, q, qd) - gravity(model, q)
+
+
+def forward_dynamics(
+    model: Model, q: Float[Array, " nq"], qd: Float[Array, " nq"], tau: Float[Array, " nq"]
+) -> Float[Array, " nq"]:
+    """q̈ = M⁻¹ (G - N q̇ + τ) of the skeleton alone."""
+    force = gravity(model, q) - bias(model, q, qd) + tau
+    return jnp.linalg.solve(mass_matrix(model, q), force)
+
+
+def _transposed(model: Model, q: Float[Array, " nq"]) -> Float[Array, "nb 4 4"]:
+    return body_transforms(model, q).swapaxes(1, 2)
+
+
+def _transforms(R: Float[Array, "n 3 3"], r: Float[Array, "n 3"]) -> Float[Array, "n 4 4"]:
+    last = jnp.broadcast_to(jnp.array([0, 0, 0, 1], dtype=R.dtype), (len(R), 1, 4))
+    return jnp.concatenate([jnp.concatenate([R, r[:, :, None]], axis=2), last], axis=1)
+
+
+def _rotation(axis: Float[Array, " 3"], angle: Float[Array, ""]) -> Float[Array, "3 3"]:
+    """Rotation about a unit axis: cos 1 + sin skew(axis) + (1 - cos) axis axisᵀ."""
+    c, s = jnp.cos(angle), jnp.sin(angle)
+    cross = jnp.cross(jnp.eye(3, dtype=axis.dtype), axis[None, :])
+    return c * jnp.eye(3, dtype=axis.dtype) + s * cross + (1 - c) * jnp.outer(axis, axis)

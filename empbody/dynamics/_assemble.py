@@ -1,0 +1,107 @@
+"""Mass matrix and bias, in two ways with the same result.
+
+Few coordinates, many links (a rhythm): every massive body's Jacobian with respect to q,
+then M = Σ Jᵀ I J. Many coordinates: composite inertias of subtrees give the matrix of
+the joint variables, which ∂f/∂q then projects. The cheaper one is chosen from the sizes.
+"""
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ..kinematics._lanes import cross, dot, mix, multiply, rotate
+from ..kinematics._links import LinkMotion
+from ._bodies import LaneBodies, WorldBodies, inertial_wrenches
+
+
+def mass_and_bias(
+    bodies: LaneBodies, motion: LinkMotion
+) -> tuple[Float[Array, "nq nq lanes"], Float[Array, "nq lanes"]]:
+    """M and N q̇ - G."""
+    if composite_is_cheaper(motion):
+        return by_composites(bodies, motion)
+    return by_body_jacobians(bodies, motion)
+
+
+def composite_is_cheaper(motion: LinkMotion) -> bool:
+    if motion.identity:
+        return True
+    nj, nq = motion.jacobian.shape[:2]
+    nb = len(motion.topology.massive)
+    projected = 6 * nb * nq * (nj + nq)
+    composite = nj * nj * (6 + nq) + nj * nq * nq
+    return composite < projected
+
+
+def body_jacobians(
+    world: WorldBodies, motion: LinkMotion
+) -> tuple[Float[Array, "nb 3 nq lanes"], Float[Array, "nb 3 nq lanes"]]:
+    """Angular velocity and velocity of the centre of mass of each massive body, per q̇."""
+    carried = motion.topology.ancestors[list(motion.topology.massive_links)]
+    jacobian = mix(carried, motion.screw[:, :, None] * motion.jacobian[:, None])
+    angular, linear = jacobian[:, :3], jacobian[:, 3:]
+    return angular, linear + cross(angular, world.com[:, :, None])
+
+
+def by_body_jacobians(bodies: LaneBodies, motion: LinkMotion) -> tuple[Array, Array]:
+    world = WorldBodies.of(bodies, motion)
+    angular, linear = body_jacobians(world, motion)
+    moment, force = inertial_wrenches(bodies, world, motion)
+    spun = multiply(world.inertia, angular)
+    pushed = world.mass[:, None, None] * linear
+    pairs = angular[:, :, :, None] * spun[:, :, None] + linear[:, :, :, None] * pushed[:, :, None]
+    bias = angular * moment[:, :, None] + linear * force[:, :, None]
+    return jnp.sum(pairs, axis=(0, 1)), jnp.sum(bias, axis=(0, 1))
+
+
+def by_composites(bodies: LaneBodies, motion: LinkMotion) -> tuple[Array, Array]:
+    joint_mass, joint_bias = joint_mass_and_bias(bodies, motion)
+    if motion.identity:
+        return joint_mass, joint_bias
+    jacobian = motion.jacobian
+    half = jnp.sum(joint_mass[:, :, None] * jacobian[None], axis=1)
+    mass = jnp.sum(jacobian[:, :, None] * half[:, None], axis=0)
+    return mass, jnp.sum(jacobian * joint_bias[:, None], axis=0)
+
+
+def joint_mass_and_bias(
+    bodies: LaneBodies, motion: LinkMotion
+) -> tuple[Float[Array, "nj nj lanes"], Float[Array, "nj lanes"]]:
+    """The same pair for the joint variables f as if they were free."""
+    world = WorldBodies.of(bodies, motion)
+    moment, force = inertial_wrenches(bodies, world, motion)
+    moment = moment + cross(world.com, force)
+    first = world.mass[:, None] * world.com
+    second = world.inertia + _about_origin(world)
+    lanes = second.shape[-1]
+    parts = [
+        second.reshape(-1, 9, lanes),
+        first,
+        jnp.broadcast_to(world.mass[:, None], (second.shape[0], 1, lanes)),
+        moment,
+        force,
+    ]
+    carried = motion.topology.ancestors[list(motion.topology.massive_links)]
+    composite = mix(carried.T, jnp.concatenate(parts, axis=1))
+    second = composite[:, :9].reshape(-1, 3, 3, lanes)
+    first, mass = composite[:, 9:12], composite[:, 12:13]
+    turn, slide = motion.screw[:, :3], motion.screw[:, 3:]
+    bias = dot(turn, composite[:, 13:16]) + dot(slide, composite[:, 16:19])
+    spin = rotate(second, turn) + cross(first, slide)
+    push = mass * slide + cross(turn, first)
+    momentum = jnp.concatenate([spin, push], axis=1)
+    # Row i: momentum of link i's subtree per unit ḟ_i; column j: an ancestor's screw.
+    pairs = sum(momentum[:, None, k] * motion.screw[None, :, k] for k in range(6))
+    ancestors = motion.topology.ancestors
+    below = np.asarray(ancestors - np.eye(len(ancestors)))[:, :, None]
+    pairs_below = pairs * jnp.asarray(below, dtype=pairs.dtype)
+    own = pairs * jnp.asarray(np.eye(len(ancestors))[:, :, None], dtype=pairs.dtype)
+    return own + pairs_below + jnp.swapaxes(pairs_below, 0, 1), bias
+
+
+def _about_origin(world: WorldBodies) -> Float[Array, "nb 3 3 lanes"]:
+    """Steiner's term from the centre of mass to the common origin."""
+    c, m = world.com, world.mass[:, None, None]
+    square = jnp.sum(c * c, axis=1)[:, None, None]
+    eye = jnp.eye(3, dtype=c.dtype)[None, :, :, None]
+    return m * (square * eye - c[:, :, None] * c[:, None])

@@ -1,0 +1,157 @@
+"""M, N, G and what follows from them, for one sample.
+
+M(q) q̈ + N(q, q̇) q̇ = G(q) + R(q) F + τ (Ehsani 2016, Eq. 198), in SI units.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..kinematics import Motion
+from ..kinematics._lanes import cross, mix, multiply
+from ..kinematics._links import LinkMotion, cross_motion, motion_of
+from ..model import Model
+from ._assemble import body_jacobians, mass_and_bias
+from ._bodies import LaneBodies, WorldBodies
+from ._solve import solve_positive
+
+Coordinates = Float[Array, " nq"]
+
+
+def mass_matrix(model: Model, q: Coordinates) -> Float[Array, "nq nq"]:
+    """M(q): symmetric, positive definite where every coordinate moves some mass (Eq. 189)."""
+    motion = motion_of(model, q, jnp.zeros_like(q))
+    return mass_and_bias(LaneBodies.of(model), motion)[0][..., 0]
+
+
+def bias(model: Model, q: Coordinates, qd: Coordinates) -> Coordinates:
+    """N(q, q̇) q̇: Coriolis and centrifugal generalised forces."""
+    motion = motion_of(model, q, qd)
+    bodies = LaneBodies.of(model)
+    weightless = eqx.tree_at(lambda b: b.gravity, bodies, jnp.zeros_like(bodies.gravity))
+    return mass_and_bias(weightless, motion)[1][:, 0]
+
+
+def gravity(model: Model, q: Coordinates) -> Coordinates:
+    """G(q): generalised force of gravity (Eq. 197)."""
+    motion = motion_of(model, q, jnp.zeros_like(q))
+    world = WorldBodies.of(LaneBodies.of(model), motion)
+    _, linear = body_jacobians(world, motion)
+    weight = model.gravity[None, :, None, None] * world.mass[:, None, None]
+    return jnp.sum(linear * weight, axis=(0, 1))[..., 0]
+
+
+def coriolis(model: Model, q: Coordinates, qd: Coordinates) -> Float[Array, "nq nq"]:
+    """N(q, q̇) in Christoffel form, so that Ṁ - 2N is skew (Eq. 147 corrected, 190)."""
+    motion = motion_of(model, q, qd)
+    bodies = LaneBodies.of(model)
+    world = WorldBodies.of(bodies, motion)
+    links = list(motion.topology.massive_links)
+    carried = motion.topology.ancestors[links]
+    _, bent = jax.jvp(model.rhythm.jacobian, (q,), (qd,))  # d(∂f/∂q)/dt
+    swept = cross_motion(motion.velocity, motion.screw)
+    rate = mix(
+        carried,
+        motion.screw[:, :, None] * bent[:, None, :, None]
+        + swept[:, :, None] * motion.jacobian[:, None],
+    )
+    angular, linear = body_jacobians(world, motion)
+    com = world.com[:, :, None]
+    spin = motion.velocity[links, :3][:, :, None]
+    # Each column is an acceleration field: rate of the Jacobian's column plus the column
+    # turned by the body's own motion. Its force and moment about the centre of mass:
+    turn = rate[:, :3]
+    speed = motion.velocity[links, 3:][:, :, None] + cross(spin, com)
+    fall = rate[:, 3:] + cross(turn, com) + cross(angular, speed)
+    trace = jnp.trace(world.inertia, axis1=1, axis2=2)[:, None, None]
+    eye = jnp.eye(3, dtype=q.dtype)[None, :, :, None]
+    second = 0.5 * trace * eye - world.inertia  # ∫ r rᵀ dm
+    turned = multiply(second, angular)
+    moment = multiply(world.inertia, turn) + cross(turned, jnp.broadcast_to(spin, turned.shape))
+    force = world.mass[:, None, None] * fall
+    pairs = angular[:, :, :, None] * moment[:, :, None] + linear[:, :, :, None] * force[:, :, None]
+    return jnp.sum(pairs, axis=(0, 1))[..., 0]
+
+
+def forward_dynamics(
+    model: Model,
+    q: Coordinates,
+    qd: Coordinates,
+    tau: Coordinates | None = None,
+    *,
+    t: Float[Array, ""] | float = 0.0,
+    elements: bool = True,
+) -> Coordinates:
+    """q̈ under gravity, generalised forces `tau` and the model's own force elements.
+
+    **Arguments:**
+
+    - `tau`: generalised forces on the coordinates (N m or N); none if absent.
+    - `t`: time (s), for force elements that depend on it.
+    - `elements`: whether the model's springs, dampers, torques and external forces act.
+    """
+    motion = motion_of(model, q, qd)
+    mass, need = mass_and_bias(LaneBodies.of(model), motion)
+    push = jnp.zeros_like(q) if tau is None else tau
+    if elements:
+        push = push + element_forces(model, motion, t)
+    return solve_positive(mass, push[:, None] - need)[:, 0]
+
+
+def inverse_dynamics(
+    model: Model,
+    q: Coordinates,
+    qd: Coordinates,
+    qdd: Coordinates,
+    *,
+    t: Float[Array, ""] | float = 0.0,
+    elements: bool = False,
+) -> Coordinates:
+    """M q̈ + N q̇ - G: the generalised forces that this motion of the skeleton needs.
+
+    With `elements=True`, what the model's own force elements already give is taken off.
+    """
+    motion = motion_of(model, q, qd)
+    mass, need = mass_and_bias(LaneBodies.of(model), motion)
+    total = mass[..., 0] @ qdd + need[:, 0]
+    return total - element_forces(model, motion, t) if elements else total
+
+
+def applied_forces(
+    model: Model, q: Coordinates, qd: Coordinates, t: Float[Array, ""] | float = 0.0
+) -> Coordinates:
+    """Generalised force of the model's springs, dampers, torques and external forces."""
+    return element_forces(model, motion_of(model, q, qd), t)
+
+
+def element_forces(
+    model: Model, motion: LinkMotion, t: Float[Array, ""] | float
+) -> Coordinates:
+    sample, time = Motion.of_lane(motion), jnp.asarray(t, dtype=motion.q.dtype)
+    total = jnp.zeros_like(motion.q[:, 0])
+    for force in model.forces:
+        total = total + force.generalised_force(sample, time)
+    return total
+
+
+def kinetic_energy(model: Model, q: Coordinates, qd: Coordinates) -> Float[Array, ""]:
+    """½ q̇ᵀ M q̇, in joules."""
+    return 0.5 * qd @ (mass_matrix(model, q) @ qd)
+
+
+def potential_energy(model: Model, q: Coordinates) -> Float[Array, ""]:
+    """Of gravity (zero at the ground's origin) and of the model's springs, in joules."""
+    motion = motion_of(model, q, jnp.zeros_like(q))
+    world = WorldBodies.of(LaneBodies.of(model), motion)
+    com = (world.com + motion.origin)[..., 0]
+    energy = -jnp.sum(world.mass[:, 0] * (com @ model.gravity))
+    sample = Motion.of_lane(motion)
+    for force in model.forces:
+        energy = energy + force.potential_energy(sample)
+    return energy
+
+
+def mechanical_energy(model: Model, q: Coordinates, qd: Coordinates) -> Float[Array, ""]:
+    """Kinetic plus potential energy, in joules."""
+    return kinetic_energy(model, q, qd) + potential_energy(model, q)

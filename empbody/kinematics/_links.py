@@ -1,0 +1,205 @@
+"""Motion of all links at once, in the ground frame.
+
+Link i stands in its parent by a constant placement, then a slide f_i along the axis
+(prismatic) or a turn f_i about it (revolute): Ehsani 2016, Eq. 38-40. World transforms
+come from pointer doubling, velocities and accelerations from sums over ancestors of
+screws that all refer to one common point, so nothing is done link after link.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ..model import Model, Topology
+from ..rhythms import AbstractRhythm, Identity, Jet
+from ._lanes import cross, lanes_last, materialise, mix, multiply, rotate, skew
+
+
+class LaneTree(eqx.Module):
+    """A model's placements, lanes last, prepared for fast use."""
+
+    placement: Float[Array, "nj 3 3 lanes"]
+    sine: Float[Array, "nj 3 3 lanes"]
+    """Factor of sin θ in placement times Rodrigues' formula."""
+    versine: Float[Array, "nj 3 3 lanes"]
+    """Factor of 1 - cos θ."""
+    axis: Float[Array, "nj 3 lanes"]
+    slide: Float[Array, "nj 3 lanes"]
+    """The axis in the parent link's frame."""
+    translation: Float[Array, "nj 3 lanes"]
+    topology: Topology = eqx.field(static=True)
+
+    @staticmethod
+    def of(model: Model, batched: Model | None = None) -> "LaneTree":
+        """From a model; `batched` tells which leaves have a leading batch axis."""
+
+        def leaf(get) -> Array:
+            return lanes_last(get(model), False if batched is None else get(batched))
+
+        axis = leaf(lambda m: m.axis)
+        placement = leaf(lambda m: m.rotation)
+        turn = skew(axis)
+        sine = multiply(placement, turn)
+        return LaneTree(
+            placement=placement,
+            sine=sine,
+            versine=multiply(sine, turn),
+            axis=axis,
+            slide=rotate(placement, axis),
+            translation=leaf(lambda m: m.translation),
+            topology=model.topology,
+        )
+
+
+_LAST_ROW = np.array([0.0, 0.0, 0.0, 1.0])[None, None, :, None]
+
+
+def compose(a: Array, b: Array) -> Array:
+    """Product of rigid transforms held as (n, 3, 4, lanes)."""
+    return multiply(a, b) + a[:, :, 3:4] * jnp.asarray(_LAST_ROW, dtype=a.dtype)
+
+
+def link_transforms(tree: LaneTree, f: Float[Array, "nj lanes"]) -> Float[Array, "nj 3 4 lanes"]:
+    """Ground-to-link transforms [R | p] of all links."""
+    topology = tree.topology
+    revolute = np.asarray(topology.revolute)
+    if revolute.all():
+        angle, offset = f, tree.translation
+    else:
+        turns = jnp.asarray(revolute)[:, None]
+        angle = jnp.where(turns, f, 0.0)
+        offset = tree.translation + tree.slide * jnp.where(turns, 0.0, f)[:, None]
+    if not revolute.any():
+        local = jnp.broadcast_to(tree.placement, (*tree.placement.shape[:3], f.shape[-1]))
+    else:
+        sine = materialise(jnp.sin(angle))[:, None, None]
+        versine = materialise(1.0 - jnp.cos(angle))[:, None, None]
+        local = tree.placement + tree.sine * sine + tree.versine * versine
+    offset = jnp.broadcast_to(offset, (*offset.shape[:2], local.shape[-1]))
+    transform = materialise(jnp.concatenate([local, offset[:, :, None]], axis=2))
+    if len(topology.jumps) <= _SWEPT_LEVELS:
+        return _sweep(topology, transform)
+    return _double(topology, transform)
+
+
+_SWEPT_LEVELS = 5
+"""Trees of up to 2^5 levels are swept; deeper ones are cheaper by pointer doubling."""
+
+
+def _sweep(topology: Topology, local: Array) -> Array:
+    """From the roots outwards, link by link."""
+    world: dict[int, Array] = {}
+    for link in topology.order:
+        parent, own = topology.parents[link], local[link : link + 1]
+        world[link] = own if parent < 0 else materialise(compose(world[parent], own))
+    return jnp.concatenate([world[link] for link in range(topology.n_links)])
+
+
+def _double(topology: Topology, transform: Array) -> Array:
+    """Each round composes every link with its 2^k-th ancestor."""
+    for jump in topology.jumps:
+        above = transform.at[np.maximum(jump, 0)].get(mode="promise_in_bounds")
+        has_ancestor = jnp.asarray(jump >= 0)[:, None, None, None]
+        moved = compose(materialise(above), transform)
+        transform = materialise(jnp.where(has_ancestor, moved, transform))
+    return transform
+
+
+class LinkMotion(eqx.Module):
+    """Everything about the links' motion at one (q, q̇), with q̈ = 0.
+
+    Screws, velocities and accelerations are six rows (angular, linear); the linear part
+    belongs to the material point that passes `origin`, a point near the mechanism, so
+    that no accuracy is lost when it stands far from the ground's origin.
+    """
+
+    q: Float[Array, "nq lanes"]
+    qd: Float[Array, "nq lanes"]
+    f: Float[Array, "nj lanes"]
+    jacobian: Float[Array, "nj nq lanes"]
+    """∂f/∂q; one lane if it is the same for all."""
+    fd: Float[Array, "nj lanes"]
+    """ḟ"""
+    transform: Float[Array, "nj 3 4 lanes"]
+    origin: Float[Array, "1 3 lanes"]
+    screw: Float[Array, "nj 6 lanes"]
+    """Motion of a link per unit joint speed."""
+    velocity: Float[Array, "nj 6 lanes"]
+    acceleration: Float[Array, "nj 6 lanes"]
+    """With q̈ = 0: what velocity and curvature alone bring."""
+    topology: Topology = eqx.field(static=True)
+    identity: bool = eqx.field(static=True)
+    """Whether joint variables are the coordinates themselves."""
+
+
+def screws(tree: LaneTree, transform: Array, origin: Array) -> Float[Array, "nj 6 lanes"]:
+    axis = rotate(transform[:, :, :3], tree.axis)
+    revolute = np.asarray(tree.topology.revolute)
+    if not revolute.any():
+        return jnp.concatenate([jnp.zeros_like(axis), axis], axis=1)
+    arm = cross(transform[:, :, 3] - origin, axis)
+    if revolute.all():
+        return jnp.concatenate([axis, arm], axis=1)
+    turns = jnp.asarray(revolute)[:, None, None]
+    return jnp.concatenate([jnp.where(turns, axis, 0.0), jnp.where(turns, arm, axis)], axis=1)
+
+
+def cross_motion(a: Array, b: Array) -> Array:
+    """Rate of change of screw b carried along with velocity a."""
+    angular = cross(a[:, :3], b[:, :3])
+    linear = cross(a[:, :3], b[:, 3:]) + cross(a[:, 3:], b[:, :3])
+    return jnp.concatenate([angular, linear], axis=1)
+
+
+def link_motion(
+    tree: LaneTree,
+    q: Float[Array, "nq lanes"],
+    qd: Float[Array, "nq lanes"],
+    jet: Jet,
+    identity: bool,
+) -> LinkMotion:
+    """Motion of all links; `jet` is the rhythm's, lanes last."""
+    f, jacobian, curvature = jet
+    fd = qd if identity else jnp.sum(jacobian * qd[None], axis=1)
+    transform = link_transforms(tree, f)
+    # Results do not depend on this point, so neither do their derivatives.
+    origin = jax.lax.stop_gradient(transform[tree.topology.order[-1], :, 3][None])
+    screw = materialise(screws(tree, transform, origin))
+    ancestors = tree.topology.ancestors
+    velocity = materialise(mix(ancestors, screw * fd[:, None]))
+    drift = screw * curvature[:, None] + cross_motion(velocity, screw) * fd[:, None]
+    return LinkMotion(
+        q=q,
+        qd=qd,
+        f=f,
+        jacobian=jacobian,
+        fd=fd,
+        transform=transform,
+        origin=origin,
+        screw=screw,
+        velocity=velocity,
+        acceleration=mix(ancestors, drift),
+        topology=tree.topology,
+        identity=identity,
+    )
+
+
+def lane_jet(
+    rhythm: AbstractRhythm, q: Float[Array, "nq lanes"], qd: Float[Array, "nq lanes"]
+) -> Jet:
+    """A rhythm's jet for every lane."""
+    if isinstance(rhythm, Identity):
+        eye = jnp.eye(q.shape[0], dtype=q.dtype)[:, :, None]
+        return Jet(q, eye, jnp.zeros_like(q))
+    if q.shape[-1] == 1:
+        return Jet(*(x[..., None] for x in rhythm.jet(q[:, 0], qd[:, 0])))
+    return jax.vmap(rhythm.jet, in_axes=-1, out_axes=-1)(q, qd)
+
+
+def motion_of(model: Model, q: Float[Array, " nq"], qd: Float[Array, " nq"]) -> LinkMotion:
+    """Motion of all links of one sample."""
+    q, qd = q[:, None], qd[:, None]
+    identity = isinstance(model.rhythm, Identity)
+    return link_motion(LaneTree.of(model), q, qd, lane_jet(model.rhythm, q, qd), identity)

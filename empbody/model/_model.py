@@ -1,0 +1,298 @@
+"""The model: a tree of links with a rhythm. Data and checks, no algorithms."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ..rhythms import AbstractRhythm, Identity
+from . import _checks
+from ._body import Body
+from ._force import AbstractForce
+from ._joints import Chain, Prismatic, Revolute, Weld
+from ._topology import Topology
+
+
+class Model(eqx.Module):
+    """A tree of rigid bodies whose joint variables are a rhythm of a few coordinates.
+
+    Every number is an array leaf; names and structure are static. So a model can be
+    edited with `eqx.tree_at`, differentiated to any number and vmapped over subjects
+    without compiling again. Make one with `Model.build`.
+
+    Placements are those of joint frames in the *parent link's* frame: constant placements
+    of welded bodies are folded in when the model is built.
+    """
+
+    axis: Float[Array, "nj 3"]
+    """Joint axis in the joint frame, unit length."""
+    translation: Float[Array, "nj 3"]
+    """Joint frame's origin in the parent link's frame (m)."""
+    rotation: Float[Array, "nj 3 3"]
+    """Joint frame's orientation in the parent link's frame."""
+    body_translation: Float[Array, "nb 3"]
+    """Body frame's origin in its link's frame (m); zero unless the body is welded on."""
+    body_rotation: Float[Array, "nb 3 3"]
+    """Body frame's orientation in its link's frame."""
+    mass: Float[Array, " nb"]
+    """kg"""
+    com: Float[Array, "nb 3"]
+    """Centre of mass in the body frame (m)."""
+    inertia: Float[Array, "nb 3 3"]
+    """About the centre of mass, in body axes (kg m²)."""
+    gravity: Float[Array, " 3"]
+    """Acceleration of free fall in the ground frame (m/s²)."""
+    lower: Float[Array, " nq"]
+    """Lower end of each coordinate's range; -inf where there is none."""
+    upper: Float[Array, " nq"]
+    """Upper end of each coordinate's range; +inf where there is none."""
+    rhythm: AbstractRhythm
+    """Joint variables as a function of the coordinates."""
+    forces: tuple[AbstractForce, ...]
+    """Springs, dampers, torques and external forces."""
+    coordinate_names: tuple[str, ...] = eqx.field(static=True)
+    joint_names: tuple[str, ...] = eqx.field(static=True)
+    body_names: tuple[str, ...] = eqx.field(static=True)
+    topology: Topology = eqx.field(static=True)
+
+    @property
+    def nq(self) -> int:
+        """Number of generalised coordinates."""
+        return len(self.coordinate_names)
+
+    @property
+    def nj(self) -> int:
+        """Number of joint variables (links)."""
+        return len(self.joint_names)
+
+    @property
+    def nb(self) -> int:
+        """Number of bodies."""
+        return len(self.body_names)
+
+    @property
+    def muscle_names(self) -> tuple[str, ...]:
+        return ()
+
+    def coordinate_index(self, name: str) -> int:
+        return _checks.name_index("coordinate", self.coordinate_names, name)
+
+    def joint_index(self, name: str) -> int:
+        return _checks.name_index("joint", self.joint_names, name)
+
+    def body_index(self, name: str) -> int:
+        """Position of a body; -1 for the ground."""
+        return -1 if name == "ground" else _checks.name_index("body", self.body_names, name)
+
+    @staticmethod
+    def build(
+        coordinates: Sequence[str],
+        bodies: Sequence[Body],
+        rhythm: AbstractRhythm | None = None,
+        gravity: Any = (0.0, -9.80665, 0.0),
+        forces: Sequence[AbstractForce] = (),
+        ranges: Mapping[str, tuple[float, float]] | None = None,
+    ) -> "Model":
+        """Make and check a model.
+
+        **Arguments:**
+
+        - `coordinates`: names of the generalised coordinates.
+        - `bodies`: in any order; joint variables follow the order of this list.
+        - `rhythm`: joint variables as a function of the coordinates; the identity if absent.
+        - `gravity`: acceleration of free fall in the ground frame (m/s²).
+        - `forces`: springs, dampers, torques, external forces (see `empbody.forces`).
+        - `ranges`: lower and upper bound by coordinate name, in the coordinate's unit.
+
+        **Raises:** `ValueError`, naming the body, for anything that is not a rigid-body tree.
+        """
+        rhythm = Identity() if rhythm is None else rhythm
+        coordinates = tuple(coordinates)
+        bodies = tuple(bodies)
+        _checks.unique_names("coordinate", coordinates)
+        if not bodies:
+            raise ValueError("a model needs at least one body")
+        _checks.parents(bodies)
+        tree = _Tree()
+        for body in bodies:
+            tree.add(body, {b.name: b for b in bodies})
+        links, frames = tree.in_order_of(bodies)
+        if not links:
+            raise ValueError("all bodies are welded to the ground: nothing can move")
+        _checks.unique_names("joint", [link.name for link in links])
+        _check_sizes(rhythm, coordinates, [link.name for link in links])
+        mass = [_checks.mass(body) for body in bodies]
+        inertia = [_checks.inertia_matrix(body) for body in bodies]
+        has_mass = [_has_mass(m, i) for m, i in zip(mass, inertia, strict=True)]
+        body_links = tuple(frame.link for frame in frames)
+        topology = Topology(
+            parents=tuple(link.parent for link in links),
+            revolute=tuple(link.revolute for link in links),
+            body_links=body_links,
+            massive=tuple(
+                b for b, link in enumerate(body_links) if link >= 0 and has_mass[b]
+            ),
+        )
+        lower, upper = _ranges(coordinates, ranges or {})
+        model = Model(
+            axis=jnp.stack([link.axis for link in links]),
+            translation=jnp.stack([link.translation for link in links]),
+            rotation=jnp.stack([link.rotation for link in links]),
+            body_translation=jnp.stack([frame.translation for frame in frames]),
+            body_rotation=jnp.stack([frame.rotation for frame in frames]),
+            mass=jnp.stack(mass),
+            com=jnp.stack([_checks.vector(f"com of body {b.name!r}", b.com) for b in bodies]),
+            inertia=jnp.stack(inertia),
+            gravity=_checks.vector("gravity", gravity),
+            lower=lower,
+            upper=upper,
+            rhythm=rhythm,
+            forces=(),
+            coordinate_names=coordinates,
+            joint_names=tuple(link.name for link in links),
+            body_names=tuple(body.name for body in bodies),
+            topology=topology,
+        )
+        return model.with_forces(forces)
+
+    def with_forces(self, forces: Sequence[AbstractForce]) -> "Model":
+        """The same model with these force elements instead of its own."""
+        bound = tuple(force.bind(self) for force in forces)
+        return eqx.tree_at(lambda m: m.forces, self, bound, is_leaf=lambda x: x is self.forces)
+
+    def with_rhythm(self, rhythm: AbstractRhythm) -> "Model":
+        """The same model with another rhythm of the same sizes."""
+        _check_sizes(rhythm, self.coordinate_names, self.joint_names)
+        return eqx.tree_at(lambda m: m.rhythm, self, rhythm)
+
+
+class _Link(eqx.Module):
+    """One joint variable with its placement in the parent link."""
+
+    name: str
+    parent: int
+    revolute: bool
+    axis: jax.Array
+    translation: jax.Array
+    rotation: jax.Array
+
+
+class _Frame(eqx.Module):
+    """A body frame's constant placement on a link."""
+
+    link: int
+    translation: jax.Array
+    rotation: jax.Array
+
+    def place(self, translation: jax.Array, rotation: jax.Array) -> "_Frame":
+        moved = self.translation + self.rotation @ translation
+        return _Frame(self.link, moved, self.rotation @ rotation)
+
+
+class _Tree:
+    """Turns bodies with chain joints and welds into links; parents are placed first."""
+
+    def __init__(self) -> None:
+        ground = _Frame(-1, jnp.zeros(3, dtype=float), jnp.eye(3, dtype=float))
+        self.frames: dict[str, _Frame] = {"ground": ground}
+        self.links: list[_Link] = []
+        self.owner: list[str] = []
+
+    def add(self, body: Body, by_name: Mapping[str, Body]) -> None:
+        if body.name in self.frames:
+            return
+        if body.parent not in self.frames:
+            self.add(by_name[body.parent], by_name)
+        frame = self.frames[body.parent]
+        if body.joint is None:
+            raise ValueError(f"body {body.name!r} has no joint; weld it with joint=Weld(...)")
+        if isinstance(body.joint, Weld):
+            where = f"weld of body {body.name!r}"
+            placed = frame.place(
+                _checks.vector(f"translation of {where}", body.joint.translation),
+                _checks.rotation_matrix(f"rotation of {where}", body.joint.rotation),
+            )
+            self.frames[body.name] = placed
+            return
+        joints = body.joint.joints if isinstance(body.joint, Chain) else (body.joint,)
+        for i, joint in enumerate(joints):
+            default = body.name if len(joints) == 1 else f"{body.name}.{i + 1}"
+            frame = self._hang(frame, joint, joint.name or default, body.name)
+        self.frames[body.name] = frame
+
+    def _hang(
+        self, frame: _Frame, joint: Revolute | Prismatic, name: str, body: str
+    ) -> _Frame:
+        if not isinstance(joint, Revolute | Prismatic):
+            raise ValueError(
+                f"joint of body {body!r} is a {type(joint).__name__}; "
+                "use Revolute, Prismatic, Weld or one of the chained joints"
+            )
+        where = f"joint {name!r} of body {body!r}"
+        placed = frame.place(
+            _checks.vector(f"translation of {where}", joint.translation),
+            _checks.rotation_matrix(f"rotation of {where}", joint.rotation),
+        )
+        axis = _checks.unit_axis(f"axis of {where}", joint.axis)
+        revolute = isinstance(joint, Revolute)
+        self.links.append(
+            _Link(name, frame.link, revolute, axis, placed.translation, placed.rotation)
+        )
+        self.owner.append(body)
+        here = len(self.links) - 1
+        return _Frame(here, jnp.zeros(3, dtype=float), jnp.eye(3, dtype=float))
+
+    def in_order_of(self, bodies: Sequence[Body]) -> tuple[list[_Link], list[_Frame]]:
+        """Links sorted by the user's list of bodies, and the frames of those bodies."""
+        rank = {body.name: i for i, body in enumerate(bodies)}
+        order = sorted(range(len(self.links)), key=lambda i: (rank[self.owner[i]], i))
+        new = {old: i for i, old in enumerate(order)} | {-1: -1}
+        links = [
+            eqx.tree_at(lambda x: x.parent, self.links[old], new[self.links[old].parent])
+            for old in order
+        ]
+        frames = [self.frames[body.name] for body in bodies]
+        frames = [_Frame(new[f.link], f.translation, f.rotation) for f in frames]
+        return links, frames
+
+
+def _check_sizes(
+    rhythm: AbstractRhythm, coordinates: Sequence[str], joints: Sequence[str]
+) -> None:
+    nq, nj = len(coordinates), len(joints)
+    if nq == 0:
+        raise ValueError("a model needs at least one coordinate")
+    if rhythm.n_in is not None and rhythm.n_in != nq:
+        raise ValueError(f"{nq} coordinates for a rhythm with {rhythm.n_in} inputs")
+    if rhythm.n_out is not None and rhythm.n_out != nj:
+        raise ValueError(
+            f"{rhythm.n_out} rhythm outputs for {nj} joint variables ({', '.join(joints)})"
+        )
+    if (rhythm.n_in is None or rhythm.n_out is None) and nq != nj:
+        raise ValueError(
+            f"{nq} coordinates for {nj} joint variables ({', '.join(joints)}): "
+            "an identity rhythm needs as many of each"
+        )
+
+
+def _has_mass(mass: jax.Array, inertia: jax.Array) -> bool:
+    if not _checks.is_concrete((mass, inertia)):
+        return True  # a traced mass may be anything
+    return bool(mass > 0.0) or bool(np.any(np.asarray(inertia) != 0.0))
+
+
+def _ranges(
+    coordinates: tuple[str, ...], ranges: Mapping[str, tuple[float, float]]
+) -> tuple[jax.Array, jax.Array]:
+    lower = np.full(len(coordinates), -np.inf)
+    upper = np.full(len(coordinates), np.inf)
+    for name, (low, high) in ranges.items():
+        i = _checks.name_index("coordinate", coordinates, name)
+        if not low < high:
+            raise ValueError(f"range of coordinate {name!r} is empty: {low} ... {high}")
+        lower[i], upper[i] = low, high
+    return jnp.asarray(lower), jnp.asarray(upper)
