@@ -69,11 +69,13 @@ def body_transforms(model: Model, q: Float[Array, " nq"]) -> Float[Array, "nb 4 
     return carriers @ _transforms(model.body_rotation, model.body_translation)
 
 
+@eqx.filter_jit
 def transform_derivatives(model: Model, q: Float[Array, " nq"]) -> Float[Array, "nb 4*nq 4"]:
     """D = ∂(transposed transform)/∂q of every body (Ehsani 2016, Eq. 45, Definition 1)."""
     return jax.vmap(arrange_derivative)(jax.jacfwd(lambda x: _transposed(model, x))(q))
 
 
+@eqx.filter_jit
 def transform_second_derivatives(
     model: Model, q: Float[Array, " nq"]
 ) -> Float[Array, "nb 4*nq**2 4"]:
@@ -82,6 +84,7 @@ def transform_second_derivatives(
     return jax.vmap(arrange_derivative)(second)
 
 
+@eqx.filter_jit
 def point_position(
     model: Model, q: Float[Array, " nq"], body: str | int, point: Float[Array, " 3"]
 ) -> Float[Array, " 3"]:
@@ -95,6 +98,7 @@ def point_position(
     return A[:3, :3] @ point + A[:3, 3]
 
 
+@eqx.filter_jit
 def point_velocity(
     model: Model,
     q: Float[Array, " nq"],
@@ -106,6 +110,7 @@ def point_velocity(
     return jax.jvp(lambda x: point_position(model, x, body, point), (q,), (qd,))[1]
 
 
+@eqx.filter_jit
 def point_acceleration(
     model: Model,
     q: Float[Array, " nq"],
@@ -122,6 +127,7 @@ def point_acceleration(
     return jax.jvp(velocity, (q, qd), (qd, qdd))[1]
 
 
+@eqx.filter_jit
 def kinetic_energy(
     model: Model, q: Float[Array, " nq"], qd: Float[Array, " nq"]
 ) -> Float[Array, ""]:
@@ -135,6 +141,7 @@ def kinetic_energy(
     return 0.5 * (jnp.einsum("b,bi,bi->", model.mass, v, v) + rotational)
 
 
+@eqx.filter_jit
 def potential_energy(model: Model, q: Float[Array, " nq"]) -> Float[Array, ""]:
     """-Σ m g · r_com over all bodies, in joules; zero at the ground's origin."""
     A = body_transforms(model, q)
@@ -142,12 +149,14 @@ def potential_energy(model: Model, q: Float[Array, " nq"]) -> Float[Array, ""]:
     return -jnp.einsum("b,bi,i->", model.mass, r, model.gravity)
 
 
+@eqx.filter_jit
 def mass_matrix(model: Model, q: Float[Array, " nq"]) -> Float[Array, "nq nq"]:
     """M, the Hessian of the kinetic energy in q̇."""
     hessian = jax.jacfwd(jax.jacfwd(lambda v: kinetic_energy(model, q, v)))
     return hessian(jnp.zeros_like(q))
 
 
+@eqx.filter_jit
 def coriolis(
     model: Model, q: Float[Array, " nq"], qd: Float[Array, " nq"]
 ) -> Float[Array, "nq nq"]:
@@ -158,16 +167,19 @@ def coriolis(
     return 0.5 * (along + across - across.T)
 
 
+@eqx.filter_jit
 def bias(model: Model, q: Float[Array, " nq"], qd: Float[Array, " nq"]) -> Float[Array, " nq"]:
     """N q̇: Coriolis and centrifugal forces, on the left side of the equations of motion."""
     return coriolis(model, q, qd) @ qd
 
 
+@eqx.filter_jit
 def gravity(model: Model, q: Float[Array, " nq"]) -> Float[Array, " nq"]:
     """G = -∂V/∂q, on the right side of the equations of motion."""
     return -jax.grad(potential_energy, argnums=1)(model, q)
 
 
+@eqx.filter_jit
 def inverse_dynamics(
     model: Model, q: Float[Array, " nq"], qd: Float[Array, " nq"], qdd: Float[Array, " nq"]
 ) -> Float[Array, " nq"]:
@@ -175,6 +187,7 @@ def inverse_dynamics(
     return mass_matrix(model, q) @ qdd + bias(model, q, qd) - gravity(model, q)
 
 
+@eqx.filter_jit
 def forward_dynamics(
     model: Model, q: Float[Array, " nq"], qd: Float[Array, " nq"], tau: Float[Array, " nq"]
 ) -> Float[Array, " nq"]:

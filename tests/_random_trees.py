@@ -104,14 +104,15 @@ SHAPES = {
     "neural": random_shape(seed=4, nq=4, nb=5, rhythm="neural"),
     "chains": random_shape(seed=5, nq=5, nb=4, kinds=("rpr", "r", "w", "pr")),
     "free_body": Shape(6, (-1, -1, 0), ("w", "ppprrr", "r"), (), "wavy", tuple(range(4))),
-    "uncoupled": random_shape(seed=7, nq=3, nb=3, rhythm="identity"),
 }
+UNCOUPLED = random_shape(seed=7, nq=3, nb=3, rhythm="identity")
+"""Joint variables are the coordinates; for tests of single equations."""
 
 
 @functools.cache
 def cases(name: str) -> Cases:
-    """All cases of a shape, stacked."""
-    shape = SHAPES[name]
+    """All cases of a shape, stacked; "uncoupled" is a shape too."""
+    shape = UNCOUPLED if name == "uncoupled" else SHAPES[name]
     drawn = [_case(shape, np.random.default_rng((seed, *name.encode()))) for seed in shape.seeds]
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *drawn)
 
@@ -200,7 +201,10 @@ IMPLEMENTATIONS: dict[str, Any] = {
 
 @functools.cache
 def evaluate(implementation: str, shape: str) -> dict[str, Array]:
-    """Every quantity of one implementation on all cases of a shape, stacked."""
+    """Every quantity of one implementation on all cases of a shape, stacked.
+
+    The reference adds Ṁ, as "mass_rate".
+    """
     use = IMPLEMENTATIONS[implementation]
     body = f"body{SHAPES[shape].nb - 1}"
 
@@ -224,6 +228,9 @@ def evaluate(implementation: str, shape: str) -> dict[str, Array]:
         for name in ("transform_derivatives", "transform_second_derivatives"):
             if hasattr(use, name):  # an implementation may do without D and D'
                 found[name] = getattr(use, name)(model, q)
+        if use is autodiff:
+            slope = jax.jacfwd(lambda x: use.mass_matrix(model, x))(q)
+            found["mass_rate"] = jnp.einsum("kji,i->kj", slope, qd)
         return found
 
     return jax.jit(jax.vmap(one))(*cases(shape))

@@ -59,9 +59,9 @@ def test_double_pendulum(arm):
 
 
 def test_point_of_the_arm(arm):
-    a, b, l = 0.4, 0.9, 0.25
-    position = autodiff.point_position(arm, jnp.array([a, b]), "fore", jnp.array([0, -l, 0]))
-    expected = [L1 * np.sin(a) + l * np.sin(a + b), -L1 * np.cos(a) - l * np.cos(a + b), 0]
+    a, b, c = 0.4, 0.9, 0.25
+    position = autodiff.point_position(arm, jnp.array([a, b]), "fore", jnp.array([0, -c, 0]))
+    expected = [L1 * np.sin(a) + c * np.sin(a + b), -L1 * np.cos(a) - c * np.cos(a + b), 0]
     np.testing.assert_allclose(position, expected, atol=1e-15)
 
 
@@ -126,6 +126,6 @@ def test_reverse_mode(arm):
             autodiff.inverse_dynamics(model, jnp.zeros(2), jnp.ones(2), jnp.ones(2)) ** 2
         )
 
-    slope = jax.grad(effort)(arm)
+    slope = jax.jit(jax.grad(effort))(arm)
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(slope))
     assert float(jnp.abs(slope.mass).max()) > 0

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 
 from ..kinematics._lanes import cross, dot, mix, multiply, rotate
 from ..kinematics._links import LinkMotion
+from ..model import Topology
 from ._bodies import LaneBodies, WorldBodies, inertial_wrenches
 
 
@@ -18,19 +19,18 @@ def mass_and_bias(
     bodies: LaneBodies, motion: LinkMotion
 ) -> tuple[Float[Array, "nq nq lanes"], Float[Array, "nq lanes"]]:
     """M and N q̇ - G."""
-    if composite_is_cheaper(motion):
+    nq = motion.q.shape[0]
+    if composite_is_cheaper(motion.topology, nq, motion.identity):
         return by_composites(bodies, motion)
     return by_body_jacobians(bodies, motion)
 
 
-def composite_is_cheaper(motion: LinkMotion) -> bool:
-    if motion.identity:
-        return True
-    nj, nq = motion.jacobian.shape[:2]
-    nb = len(motion.topology.massive)
+def composite_is_cheaper(topology: Topology, nq: int, identity: bool) -> bool:
+    """From rough counts of multiplications."""
+    nj, nb = topology.n_links, len(topology.massive)
     projected = 6 * nb * nq * (nj + nq)
     composite = nj * nj * (6 + nq) + nj * nq * nq
-    return composite < projected
+    return identity or composite < projected
 
 
 def body_jacobians(

@@ -3,28 +3,42 @@
 M(q) q̈ + N(q, q̇) q̇ = G(q) + R(q) F + τ (Ehsani 2016, Eq. 198), in SI units.
 """
 
+import functools
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..kinematics import Motion
-from ..kinematics._lanes import cross, mix, multiply
-from ..kinematics._links import LinkMotion, cross_motion, motion_of
-from ..model import Model
-from ._assemble import body_jacobians, mass_and_bias
+from ..kinematics._lanes import cross, lanes_last, mix, multiply
+from ..kinematics._links import (
+    LaneTree,
+    LinkMotion,
+    cross_motion,
+    lane_jet,
+    link_motion,
+    motion_of,
+)
+from ..model import AbstractForce, Model
+from ..rhythms import Identity
+from ._assemble import body_jacobians, composite_is_cheaper, mass_and_bias
+from ._batching import lanes_under_vmap
 from ._bodies import LaneBodies, WorldBodies
 from ._solve import solve_positive
 
 Coordinates = Float[Array, " nq"]
 
 
+@eqx.filter_jit
 def mass_matrix(model: Model, q: Coordinates) -> Float[Array, "nq nq"]:
     """M(q): symmetric, positive definite where every coordinate moves some mass (Eq. 189)."""
     motion = motion_of(model, q, jnp.zeros_like(q))
     return mass_and_bias(LaneBodies.of(model), motion)[0][..., 0]
 
 
+@eqx.filter_jit
 def bias(model: Model, q: Coordinates, qd: Coordinates) -> Coordinates:
     """N(q, q̇) q̇: Coriolis and centrifugal generalised forces."""
     motion = motion_of(model, q, qd)
@@ -33,6 +47,7 @@ def bias(model: Model, q: Coordinates, qd: Coordinates) -> Coordinates:
     return mass_and_bias(weightless, motion)[1][:, 0]
 
 
+@eqx.filter_jit
 def gravity(model: Model, q: Coordinates) -> Coordinates:
     """G(q): generalised force of gravity (Eq. 197)."""
     motion = motion_of(model, q, jnp.zeros_like(q))
@@ -42,6 +57,7 @@ def gravity(model: Model, q: Coordinates) -> Coordinates:
     return jnp.sum(linear * weight, axis=(0, 1))[..., 0]
 
 
+@eqx.filter_jit
 def coriolis(model: Model, q: Coordinates, qd: Coordinates) -> Float[Array, "nq nq"]:
     """N(q, q̇) in Christoffel form, so that Ṁ - 2N is skew (Eq. 147 corrected, 190)."""
     motion = motion_of(model, q, qd)
@@ -74,6 +90,7 @@ def coriolis(model: Model, q: Coordinates, qd: Coordinates) -> Float[Array, "nq 
     return jnp.sum(pairs, axis=(0, 1))[..., 0]
 
 
+@eqx.filter_jit
 def forward_dynamics(
     model: Model,
     q: Coordinates,
@@ -91,14 +108,51 @@ def forward_dynamics(
     - `t`: time (s), for force elements that depend on it.
     - `elements`: whether the model's springs, dampers, torques and external forces act.
     """
-    motion = motion_of(model, q, qd)
-    mass, need = mass_and_bias(LaneBodies.of(model), motion)
     push = jnp.zeros_like(q) if tau is None else tau
+    time = jnp.asarray(t, dtype=q.dtype)
+    forward = lanes_under_vmap(
+        functools.partial(_forward, elements=elements and bool(model.forces)),
+        batches_well=not composite_is_cheaper(model.topology, model.nq, _is_identity(model)),
+    )
+    return forward((model, q, qd, push, time))
+
+
+def _forward(
+    arguments: Any, batched: Any, size: int, *, elements: bool
+) -> Float[Array, "nq lanes"]:
+    """Accelerations, lanes last; `batched` tells which arguments have a batch axis."""
+    model, *state = arguments
+    of_model, *flags = batched
+    state = [lanes_last(x, flag) for x, flag in zip(state, flags, strict=True)]
+    q, qd, push, t = (jnp.broadcast_to(x, (*x.shape[:-1], size)) for x in state)
+    jet = lane_jet(model.rhythm, q, qd, of_model.rhythm)
+    motion = link_motion(LaneTree.of(model, of_model), q, qd, jet, _is_identity(model))
+    mass, need = mass_and_bias(LaneBodies.of(model, of_model), motion)
     if elements:
-        push = push + element_forces(model, motion, t)
-    return solve_positive(mass, push[:, None] - need)[:, 0]
+        push = push + _lane_forces(model, of_model, motion, t)
+    return solve_positive(mass, push - need)
 
 
+def _is_identity(model: Model) -> bool:
+    return isinstance(model.rhythm, Identity)
+
+
+def _lane_forces(
+    model: Model, batched: Model, motion: LinkMotion, t: Float[Array, " lanes"]
+) -> Float[Array, "nq lanes"]:
+    arrays, rest = eqx.partition(model.forces, eqx.is_array)
+    axes = jax.tree.map(lambda b: 0 if b else None, batched.forces)
+
+    def total(arrays: Any, motion: LinkMotion, t: Float[Array, ""]) -> Coordinates:
+        return sum_of_forces(eqx.combine(arrays, rest), Motion.of_sample(motion), t)
+
+    lanes = t.shape[-1]
+    jacobian = jnp.broadcast_to(motion.jacobian, (*motion.jacobian.shape[:2], lanes))
+    motion = eqx.tree_at(lambda m: m.jacobian, motion, jacobian)
+    return jax.vmap(total, in_axes=(axes, -1, -1), out_axes=-1)(arrays, motion, t)
+
+
+@eqx.filter_jit
 def inverse_dynamics(
     model: Model,
     q: Coordinates,
@@ -115,31 +169,36 @@ def inverse_dynamics(
     motion = motion_of(model, q, qd)
     mass, need = mass_and_bias(LaneBodies.of(model), motion)
     total = mass[..., 0] @ qdd + need[:, 0]
-    return total - element_forces(model, motion, t) if elements else total
+    if not elements:
+        return total
+    return total - sum_of_forces(model.forces, Motion.of_lane(motion), t)
 
 
+@eqx.filter_jit
 def applied_forces(
     model: Model, q: Coordinates, qd: Coordinates, t: Float[Array, ""] | float = 0.0
 ) -> Coordinates:
     """Generalised force of the model's springs, dampers, torques and external forces."""
-    return element_forces(model, motion_of(model, q, qd), t)
+    return sum_of_forces(model.forces, Motion.of(model, q, qd), t)
 
 
-def element_forces(
-    model: Model, motion: LinkMotion, t: Float[Array, ""] | float
+def sum_of_forces(
+    forces: tuple[AbstractForce, ...], motion: Motion, t: Float[Array, ""] | float
 ) -> Coordinates:
-    sample, time = Motion.of_lane(motion), jnp.asarray(t, dtype=motion.q.dtype)
-    total = jnp.zeros_like(motion.q[:, 0])
-    for force in model.forces:
-        total = total + force.generalised_force(sample, time)
+    time = jnp.asarray(t, dtype=motion.q.dtype)
+    total = jnp.zeros_like(motion.q)
+    for force in forces:
+        total = total + force.generalised_force(motion, time)
     return total
 
 
+@eqx.filter_jit
 def kinetic_energy(model: Model, q: Coordinates, qd: Coordinates) -> Float[Array, ""]:
     """½ q̇ᵀ M q̇, in joules."""
     return 0.5 * qd @ (mass_matrix(model, q) @ qd)
 
 
+@eqx.filter_jit
 def potential_energy(model: Model, q: Coordinates) -> Float[Array, ""]:
     """Of gravity (zero at the ground's origin) and of the model's springs, in joules."""
     motion = motion_of(model, q, jnp.zeros_like(q))
@@ -152,6 +211,7 @@ def potential_energy(model: Model, q: Coordinates) -> Float[Array, ""]:
     return energy
 
 
+@eqx.filter_jit
 def mechanical_energy(model: Model, q: Coordinates, qd: Coordinates) -> Float[Array, ""]:
     """Kinetic plus potential energy, in joules."""
     return kinetic_energy(model, q, qd) + potential_energy(model, q)

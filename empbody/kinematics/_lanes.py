@@ -6,11 +6,14 @@ the samples ("lanes") last: a vector per link is (n, 3, lanes), a matrix (n, 3, 
 One sample is one lane.
 """
 
+from typing import TypeVar
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+_Arrays = TypeVar("_Arrays")
 LaneVectors = Float[Array, "n 3 lanes"]
 LaneMatrices = Float[Array, "n 3 3 lanes"]
 
@@ -51,13 +54,25 @@ def skew(v: Array) -> Array:
     return jnp.stack(rows, axis=1)
 
 
-def materialise(values: Array) -> Array:
-    """Compute this once and store it.
+def materialise(*values: Array) -> list[Array]:
+    """Compute these arrays once and store them.
 
-    XLA would otherwise fold it into every reader and compute it again for each element
-    there, which for a sine read by nine matrix entries means nine sines.
+    XLA would otherwise fold them into every reader and compute them again for each element
+    there, which for a sine read by nine matrix entries means nine sines. On CPU it drops
+    optimisation barriers before it fuses, but never fuses out of a matrix product: so
+    this is a product with the identity.
     """
-    return jax.lax.optimization_barrier(values)
+    flat = jnp.concatenate([value.reshape(-1) for value in values])
+    size = flat.shape[0]
+    if size % 2:
+        flat = jnp.concatenate([flat, jnp.zeros(1, dtype=flat.dtype)])
+    eye = jnp.eye(2, dtype=flat.dtype)
+    stored = jax.lax.dot_general(eye, flat.reshape(2, -1), (((1,), (0,)), ((), ()))).reshape(-1)
+    out, start = [], 0
+    for value in values:
+        out.append(stored[start : start + value.size].reshape(value.shape))
+        start += value.size
+    return out
 
 
 def mix(weights: np.ndarray, values: Array) -> Array:

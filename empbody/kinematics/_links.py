@@ -42,12 +42,14 @@ class LaneTree(eqx.Module):
         placement = leaf(lambda m: m.rotation)
         turn = skew(axis)
         sine = multiply(placement, turn)
+        slide = rotate(placement, axis)
+        sine, versine, slide = materialise(sine, multiply(sine, turn), slide)
         return LaneTree(
             placement=placement,
             sine=sine,
-            versine=multiply(sine, turn),
+            versine=versine,
             axis=axis,
-            slide=rotate(placement, axis),
+            slide=slide,
             translation=leaf(lambda m: m.translation),
             topology=model.topology,
         )
@@ -74,11 +76,11 @@ def link_transforms(tree: LaneTree, f: Float[Array, "nj lanes"]) -> Float[Array,
     if not revolute.any():
         local = jnp.broadcast_to(tree.placement, (*tree.placement.shape[:3], f.shape[-1]))
     else:
-        sine = materialise(jnp.sin(angle))[:, None, None]
-        versine = materialise(1.0 - jnp.cos(angle))[:, None, None]
-        local = tree.placement + tree.sine * sine + tree.versine * versine
+        sine, versine = materialise(jnp.sin(angle), 1.0 - jnp.cos(angle))
+        turned = tree.sine * sine[:, None, None] + tree.versine * versine[:, None, None]
+        local = tree.placement + turned
     offset = jnp.broadcast_to(offset, (*offset.shape[:2], local.shape[-1]))
-    transform = materialise(jnp.concatenate([local, offset[:, :, None]], axis=2))
+    transform = jnp.concatenate([local, offset[:, :, None]], axis=2)
     if len(topology.jumps) <= _SWEPT_LEVELS:
         return _sweep(topology, transform)
     return _double(topology, transform)
@@ -93,7 +95,7 @@ def _sweep(topology: Topology, local: Array) -> Array:
     world: dict[int, Array] = {}
     for link in topology.order:
         parent, own = topology.parents[link], local[link : link + 1]
-        world[link] = own if parent < 0 else materialise(compose(world[parent], own))
+        world[link] = own if parent < 0 else compose(world[parent], own)
     return jnp.concatenate([world[link] for link in range(topology.n_links)])
 
 
@@ -102,8 +104,8 @@ def _double(topology: Topology, transform: Array) -> Array:
     for jump in topology.jumps:
         above = transform.at[np.maximum(jump, 0)].get(mode="promise_in_bounds")
         has_ancestor = jnp.asarray(jump >= 0)[:, None, None, None]
-        moved = compose(materialise(above), transform)
-        transform = materialise(jnp.where(has_ancestor, moved, transform))
+        moved = compose(above, transform)
+        (transform,) = materialise(jnp.where(has_ancestor, moved, transform))
     return transform
 
 
@@ -163,12 +165,14 @@ def link_motion(
     """Motion of all links; `jet` is the rhythm's, lanes last."""
     f, jacobian, curvature = jet
     fd = qd if identity else jnp.sum(jacobian * qd[None], axis=1)
+    if not identity:
+        f, jacobian, curvature, fd = materialise(f, jacobian, curvature, fd)
     transform = link_transforms(tree, f)
     # Results do not depend on this point, so neither do their derivatives.
     origin = jax.lax.stop_gradient(transform[tree.topology.order[-1], :, 3][None])
-    screw = materialise(screws(tree, transform, origin))
+    screw = screws(tree, transform, origin)
     ancestors = tree.topology.ancestors
-    velocity = materialise(mix(ancestors, screw * fd[:, None]))
+    velocity = mix(ancestors, screw * fd[:, None])
     drift = screw * curvature[:, None] + cross_motion(velocity, screw) * fd[:, None]
     return LinkMotion(
         q=q,
@@ -187,15 +191,24 @@ def link_motion(
 
 
 def lane_jet(
-    rhythm: AbstractRhythm, q: Float[Array, "nq lanes"], qd: Float[Array, "nq lanes"]
+    rhythm: AbstractRhythm,
+    q: Float[Array, "nq lanes"],
+    qd: Float[Array, "nq lanes"],
+    batched: AbstractRhythm | None = None,
 ) -> Jet:
-    """A rhythm's jet for every lane."""
+    """A rhythm's jet for every lane; `batched` tells which of its leaves differ by lane."""
     if isinstance(rhythm, Identity):
         eye = jnp.eye(q.shape[0], dtype=q.dtype)[:, :, None]
         return Jet(q, eye, jnp.zeros_like(q))
-    if q.shape[-1] == 1:
+    if q.shape[-1] == 1 and not any(jax.tree.leaves(batched)):
         return Jet(*(x[..., None] for x in rhythm.jet(q[:, 0], qd[:, 0])))
-    return jax.vmap(rhythm.jet, in_axes=-1, out_axes=-1)(q, qd)
+    arrays, rest = eqx.partition(rhythm, eqx.is_array)
+    axes = None if batched is None else jax.tree.map(lambda b: 0 if b else None, batched)
+
+    def jet(arrays: AbstractRhythm, q: Array, qd: Array) -> Jet:
+        return eqx.combine(arrays, rest).jet(q, qd)
+
+    return jax.vmap(jet, in_axes=(axes, -1, -1), out_axes=-1)(arrays, q, qd)
 
 
 def motion_of(model: Model, q: Float[Array, " nq"], qd: Float[Array, " nq"]) -> LinkMotion:

@@ -1,6 +1,7 @@
 """The links' motion of one sample, with what points and forces on links need."""
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -27,26 +28,29 @@ class Motion(eqx.Module):
     topology: Topology = eqx.field(static=True)
 
     @staticmethod
-    def of_lane(motion: LinkMotion) -> "Motion":
-        """From a motion with one lane."""
+    def of_sample(motion: LinkMotion) -> "Motion":
+        """From a motion whose lane axis was taken off, by indexing or by vmap."""
         return Motion(
-            q=motion.q[:, 0],
-            qd=motion.qd[:, 0],
-            f=motion.f[:, 0],
-            fd=motion.fd[:, 0],
-            jacobian=motion.jacobian[..., 0],
-            transform=motion.transform[..., 0],
-            origin=motion.origin[0, :, 0],
-            screw=motion.screw[..., 0],
-            velocity=motion.velocity[..., 0],
-            acceleration=motion.acceleration[..., 0],
+            q=motion.q,
+            qd=motion.qd,
+            f=motion.f,
+            fd=motion.fd,
+            jacobian=motion.jacobian,
+            transform=motion.transform,
+            origin=motion.origin[0],
+            screw=motion.screw,
+            velocity=motion.velocity,
+            acceleration=motion.acceleration,
             topology=motion.topology,
         )
 
     @staticmethod
-    def of(
-        model: Model, q: Float[Array, " nq"], qd: Float[Array, " nq"] | None = None
-    ) -> "Motion":
+    def of_lane(motion: LinkMotion) -> "Motion":
+        """The only lane of a motion."""
+        return Motion.of_sample(jax.tree.map(lambda x: x[..., 0], motion))
+
+    @staticmethod
+    def of(model: Model, q: Float[Array, " nq"], qd: Float[Array, " nq"] | None = None) -> "Motion":
         return Motion.of_lane(motion_of(model, q, jnp.zeros_like(q) if qd is None else qd))
 
     def rotation(self, link: int) -> Float[Array, "3 3"]:

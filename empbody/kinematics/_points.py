@@ -4,16 +4,23 @@ All in the ground frame, SI units. A body is named, or counted as in `model.body
 "ground" (or -1) is the fixed frame.
 """
 
+from collections.abc import Sequence
+
+import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, ArrayLike, Float
+import numpy as np
+from jaxtyping import Array, Float
 
 from ..model import Model
 from ._links import LaneTree, link_transforms
 from ._motion import Motion
 
 Coordinates = Float[Array, " nq"]
+PointLike = Float[Array, " 3"] | Float[np.ndarray, " 3"] | Sequence[float | int]
+"""Three numbers in a body's frame, in metres."""
 
 
+@eqx.filter_jit
 def body_transforms(model: Model, q: Coordinates) -> Float[Array, "nb 4 4"]:
     """Homogeneous transforms from each body's frame to the ground frame (Eq. 40)."""
     links = link_transforms(LaneTree.of(model), model.rhythm(q)[:, None])[..., 0]
@@ -27,23 +34,19 @@ def body_transforms(model: Model, q: Coordinates) -> Float[Array, "nb 4 4"]:
 
 
 def point_position(
-    model: Model, q: Coordinates, body: str | int, point: ArrayLike
+    model: Model, q: Coordinates, body: str | int, point: PointLike
 ) -> Float[Array, " 3"]:
     """Where `point`, given in the body's frame, is (Eq. 41)."""
     link, local = on_link(model, body, point)
-    if link < 0:
-        return local
-    links = link_transforms(LaneTree.of(model), model.rhythm(q)[:, None])[..., 0]
-    return links[link, :, :3] @ local + links[link, :, 3]
+    return _position(model, q, link, local)
 
 
 def point_velocity(
-    model: Model, q: Coordinates, qd: Coordinates, body: str | int, point: ArrayLike
+    model: Model, q: Coordinates, qd: Coordinates, body: str | int, point: PointLike
 ) -> Float[Array, " 3"]:
     """Velocity of a point fixed on a body (Eq. 44), in m/s."""
     link, local = on_link(model, body, point)
-    motion = Motion.of(model, q, qd)
-    return motion.velocity_at(link, motion.position(link, local))
+    return _velocity(model, q, qd, link, local)
 
 
 def point_acceleration(
@@ -52,23 +55,22 @@ def point_acceleration(
     qd: Coordinates,
     qdd: Coordinates,
     body: str | int,
-    point: ArrayLike,
+    point: PointLike,
 ) -> Float[Array, " 3"]:
     """Acceleration of a point fixed on a body (Eq. 57), in m/s²."""
     link, local = on_link(model, body, point)
-    motion = Motion.of(model, q, qd)
-    return motion.acceleration_at(link, motion.position(link, local), qdd)
+    return _acceleration(model, q, qd, qdd, link, local)
 
 
 def point_jacobian(
-    model: Model, q: Coordinates, body: str | int, point: ArrayLike
+    model: Model, q: Coordinates, body: str | int, point: PointLike
 ) -> Float[Array, "3 nq"]:
     """∂(position)/∂q: velocity of a point fixed on a body per unit q̇."""
     link, local = on_link(model, body, point)
-    motion = Motion.of(model, q)
-    return motion.jacobian_at(link, motion.position(link, local))
+    return _jacobian(model, q, link, local)
 
 
+@eqx.filter_jit
 def body_velocities(model: Model, q: Coordinates, qd: Coordinates) -> Float[Array, "nb 6"]:
     """Angular velocity, then velocity of the body frame's origin, of each body."""
     motion = Motion.of(model, q, qd)
@@ -80,7 +82,7 @@ def body_velocities(model: Model, q: Coordinates, qd: Coordinates) -> Float[Arra
     return jnp.stack(rows)
 
 
-def on_link(model: Model, body: str | int, point: ArrayLike) -> tuple[int, Float[Array, " 3"]]:
+def on_link(model: Model, body: str | int, point: PointLike) -> tuple[int, Float[Array, " 3"]]:
     """The link that carries a body, and the body's point in that link's frame."""
     index = model.body_index(body) if isinstance(body, str) else body
     if not -1 <= index < model.nb:
@@ -92,3 +94,33 @@ def on_link(model: Model, body: str | int, point: ArrayLike) -> tuple[int, Float
         return -1, local
     local = model.body_translation[index] + model.body_rotation[index] @ local
     return model.topology.body_links[index], local
+
+
+# Compiled apart from the functions above, so that a point given as plain numbers is not
+# taken for a constant of the program.
+
+
+@eqx.filter_jit
+def _position(model: Model, q: Array, link: int, local: Array) -> Array:
+    if link < 0:
+        return local
+    links = link_transforms(LaneTree.of(model), model.rhythm(q)[:, None])[..., 0]
+    return links[link, :, :3] @ local + links[link, :, 3]
+
+
+@eqx.filter_jit
+def _velocity(model: Model, q: Array, qd: Array, link: int, local: Array) -> Array:
+    motion = Motion.of(model, q, qd)
+    return motion.velocity_at(link, motion.position(link, local))
+
+
+@eqx.filter_jit
+def _acceleration(model: Model, q: Array, qd: Array, qdd: Array, link: int, local: Array) -> Array:
+    motion = Motion.of(model, q, qd)
+    return motion.acceleration_at(link, motion.position(link, local), qdd)
+
+
+@eqx.filter_jit
+def _jacobian(model: Model, q: Array, link: int, local: Array) -> Array:
+    motion = Motion.of(model, q)
+    return motion.jacobian_at(link, motion.position(link, local))

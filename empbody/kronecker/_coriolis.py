@@ -1,5 +1,6 @@
 """Coriolis and centrifugal matrix N(q, q̇) (Ehsani 2016, Eq. 147, 190, corrected)."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +14,7 @@ from ._mass_matrix import trace_matrix
 from ._second_derivatives import transform_second_derivatives
 
 
+@eqx.filter_jit
 def coriolis(
     model: Model, q: Float[Array, " nq"], qd: Float[Array, " nq"], form: Form = "recursive"
 ) -> Float[Array, "nq nq"]:
@@ -25,6 +27,7 @@ def coriolis(
     return total_coriolis(model, D, DD, qd)
 
 
+@eqx.filter_jit
 def bias(
     model: Model, q: Float[Array, " nq"], qd: Float[Array, " nq"], form: Form = "recursive"
 ) -> Float[Array, " nq"]:
@@ -34,8 +37,8 @@ def bias(
 
 def total_coriolis(
     model: Model,
-    D: Float[Array, "nb 4*nq 4"],
-    DD: Float[Array, "nb 4*nq**2 4"],
+    D: Float[Array, "nb nq4 4"],
+    DD: Float[Array, "nb nq4q 4"],
     qd: Float[Array, " nq"],
 ) -> Float[Array, "nq nq"]:
     massive = np.array(model.topology.massive, dtype=int)
@@ -46,8 +49,8 @@ def total_coriolis(
 
 def body_coriolis(
     J: Float[Array, "4 4"],
-    D: Float[Array, "4*nq 4"],
-    DD: Float[Array, "4*nq**2 4"],
+    D: Float[Array, "nq4 4"],
+    DD: Float[Array, "nq4q 4"],
     qd: Float[Array, " nq"],
 ) -> Float[Array, "nq nq"]:
     """N_b = C₁ᵀ (J ⊗ U_{nq,4}ᵀ)(D D'ᵀ ⊗ I₄)(I₄ ⊗ U_{nq²,4}) C₂ (I_nq ⊗ q̇).

@@ -3,6 +3,7 @@
 The skeleton alone: force elements that the model holds take no part.
 """
 
+import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -14,6 +15,7 @@ from ._mass_matrix import total_mass_matrix
 from ._second_derivatives import transform_second_derivatives
 
 
+@eqx.filter_jit
 def inverse_dynamics(
     model: Model,
     q: Float[Array, " nq"],
@@ -26,6 +28,7 @@ def inverse_dynamics(
     return M @ qdd + N @ qd - G
 
 
+@eqx.filter_jit
 def forward_dynamics(
     model: Model,
     q: Float[Array, " nq"],

@@ -1,5 +1,6 @@
 """Mass matrix M(q) (Ehsani 2016, Eq. 145, 189)."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +12,7 @@ from ._first_derivatives import Form, transform_derivatives
 from ._inertia import pseudo_inertias
 
 
+@eqx.filter_jit
 def mass_matrix(
     model: Model, q: Float[Array, " nq"], form: Form = "recursive"
 ) -> Float[Array, "nq nq"]:
@@ -18,12 +20,12 @@ def mass_matrix(
     return total_mass_matrix(model, transform_derivatives(model, q, form))
 
 
-def total_mass_matrix(model: Model, D: Float[Array, "nb 4*nq 4"]) -> Float[Array, "nq nq"]:
+def total_mass_matrix(model: Model, D: Float[Array, "nb nq4 4"]) -> Float[Array, "nq nq"]:
     massive = np.array(model.topology.massive, dtype=int)
     return jax.vmap(body_mass_matrix)(pseudo_inertias(model)[massive], D[massive]).sum(axis=0)
 
 
-def body_mass_matrix(J: Float[Array, "4 4"], D: Float[Array, "4*nq 4"]) -> Float[Array, "nq nq"]:
+def body_mass_matrix(J: Float[Array, "4 4"], D: Float[Array, "nq4 4"]) -> Float[Array, "nq nq"]:
     """M_b = C₁ᵀ (J ⊗ U_{nq,4}ᵀ)(D Dᵀ ⊗ I₄)(I₄ ⊗ U_{nq,4}) C₁ (Ehsani 2016, Eq. 145)."""
     nq, eye4 = D.shape[0] // 4, jnp.eye(4, dtype=D.dtype)
     U = commutation_matrix(nq, 4, D.dtype)

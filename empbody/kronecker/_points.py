@@ -1,5 +1,6 @@
 """Points fixed on a body: position, velocity, acceleration in the ground frame."""
 
+import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -10,6 +11,7 @@ from ._second_derivatives import transform_second_derivatives
 from ._transforms import body_transforms
 
 
+@eqx.filter_jit
 def point_position(
     model: Model, q: Float[Array, " nq"], body: str | int, point: Float[Array, " 3"]
 ) -> Float[Array, " 3"]:
@@ -21,6 +23,7 @@ def point_position(
     return point if b < 0 else (body_transforms(model, q)[b] @ _extended(point))[:3]
 
 
+@eqx.filter_jit
 def point_velocity(
     model: Model,
     q: Float[Array, " nq"],
@@ -37,6 +40,7 @@ def point_velocity(
     return (D.T @ jnp.kron(_extended(point), qd))[:3]
 
 
+@eqx.filter_jit
 def point_acceleration(
     model: Model,
     q: Float[Array, " nq"],

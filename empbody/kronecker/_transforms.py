@@ -49,6 +49,7 @@ def body_poses(model: Model, links: Links) -> Float[Array, "nb 4 4"]:
     return jnp.stack(poses)
 
 
+@eqx.filter_jit
 def body_transforms(model: Model, q: Float[Array, " nq"]) -> Float[Array, "nb 4 4"]:
     """0→b A₄ for every body b: ground to body, metres (Ehsani 2016, Eq. 40, corrected)."""
     return body_poses(model, links(model, q))

@@ -133,9 +133,7 @@ class Model(eqx.Module):
             parents=tuple(link.parent for link in links),
             revolute=tuple(link.revolute for link in links),
             body_links=body_links,
-            massive=tuple(
-                b for b, link in enumerate(body_links) if link >= 0 and has_mass[b]
-            ),
+            massive=tuple(b for b, link in enumerate(body_links) if link >= 0 and has_mass[b]),
         )
         lower, upper = _ranges(coordinates, ranges or {})
         model = Model(
@@ -224,9 +222,7 @@ class _Tree:
             frame = self._hang(frame, joint, joint.name or default, body.name)
         self.frames[body.name] = frame
 
-    def _hang(
-        self, frame: _Frame, joint: Revolute | Prismatic, name: str, body: str
-    ) -> _Frame:
+    def _hang(self, frame: _Frame, joint: Revolute | Prismatic, name: str, body: str) -> _Frame:
         if not isinstance(joint, Revolute | Prismatic):
             raise ValueError(
                 f"joint of body {body!r} is a {type(joint).__name__}; "
@@ -260,9 +256,7 @@ class _Tree:
         return links, frames
 
 
-def _check_sizes(
-    rhythm: AbstractRhythm, coordinates: Sequence[str], joints: Sequence[str]
-) -> None:
+def _check_sizes(rhythm: AbstractRhythm, coordinates: Sequence[str], joints: Sequence[str]) -> None:
     nq, nj = len(coordinates), len(joints)
     if nq == 0:
         raise ValueError("a model needs at least one coordinate")

@@ -2,6 +2,10 @@
 
 Angles are in radians, counter-clockwise positive; each joint angle is relative to the
 body before it. Every length is an array leaf, so derivatives to the lengths exist.
+
+Each also states itself in all joint variables θ of its mechanism, without q: the
+`constraint` that holds between them, and the `coordinates` they amount to. This is what
+the constrained formulation (`empbody.dae`) works with.
 """
 
 import math
@@ -9,6 +13,10 @@ import math
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
+
+from ._squeezer_data import SqueezerData
+
+_SQUEEZER = SqueezerData()
 
 
 def _length(value: float):
@@ -44,6 +52,15 @@ class FourBarLoop(eqx.Module):
             ]
         )
 
+    def constraint(self, theta: Float[Array, " 3"]) -> Float[Array, " 2"]:
+        """Height and span of the chain's end: the first two rows added, and the third."""
+        g = self(jnp.zeros_like(theta[:1]), theta)
+        return jnp.stack([g[0] + g[1], g[2]])
+
+    def coordinates(self, theta: Float[Array, " 3"]) -> Float[Array, " 1"]:
+        """Height of the second body's centre of mass."""
+        return self.l1 * jnp.sin(theta[:1]) + self.lcm2 * jnp.sin(theta[:1] + theta[1:2])
+
 
 class FiveBarLoop(eqx.Module):
     """Five-bar linkage with two coordinates (Ehsani 2016, Eq. 123).
@@ -71,27 +88,34 @@ class FiveBarLoop(eqx.Module):
             ]
         )
 
+    def constraint(self, theta: Float[Array, " 4"]) -> Float[Array, " 2"]:
+        """The closure itself, in (θ1, …, θ4)."""
+        return self(theta[:2], theta[2:])
+
+    def coordinates(self, theta: Float[Array, " 4"]) -> Float[Array, " 2"]:
+        """(θ1, θ2)"""
+        return theta[:2]
+
 
 class SqueezerLoop(eqx.Module):
     """The three loops of Andrews' squeezer mechanism (Ehsani 2016, Eq. 199).
 
     q = θ1, the crank's angle, which winds without bound; f = (θ2, …, θ7) with period 2π
-    in q. Metres. Defaults are the figures of the IVP test set (Hairer & Wanner 2010):
-    ground points A = (xa, ya) and B = (xb, yb), and bars OF = rr, EF = d, BE = ss,
-    AG = zt, GE = e, AH = u, HE = zf in its letters.
+    in q. Metres. Defaults are the figures of `SqueezerData`: ground points A = (xa, ya) and
+    B = (xb, yb), and bars OF = rr, EF = d, BE = ss, AG = zt, GE = e, AH = u, HE = zf.
     """
 
-    oax: Float[Array, ""] = _length(-0.06934)
-    oay: Float[Array, ""] = _length(-0.00227)
-    obx: Float[Array, ""] = _length(-0.03635)
-    oby: Float[Array, ""] = _length(0.03273)
-    of: Float[Array, ""] = _length(0.007)
-    ef: Float[Array, ""] = _length(0.028)
-    be: Float[Array, ""] = _length(0.035)
-    ag: Float[Array, ""] = _length(0.04)
-    ge: Float[Array, ""] = _length(0.02)
-    ah: Float[Array, ""] = _length(0.04)
-    he: Float[Array, ""] = _length(0.02)
+    oax: Float[Array, ""] = _length(_SQUEEZER.xa)
+    oay: Float[Array, ""] = _length(_SQUEEZER.ya)
+    obx: Float[Array, ""] = _length(_SQUEEZER.xb)
+    oby: Float[Array, ""] = _length(_SQUEEZER.yb)
+    of: Float[Array, ""] = _length(_SQUEEZER.rr)
+    ef: Float[Array, ""] = _length(_SQUEEZER.d)
+    be: Float[Array, ""] = _length(_SQUEEZER.ss)
+    ag: Float[Array, ""] = _length(_SQUEEZER.zt)
+    ge: Float[Array, ""] = _length(_SQUEEZER.e)
+    ah: Float[Array, ""] = _length(_SQUEEZER.u)
+    he: Float[Array, ""] = _length(_SQUEEZER.zf)
 
     def __call__(self, q: Float[Array, " 1"], f: Float[Array, " 6"]) -> Float[Array, " 6"]:
         """Closures O-A-H-E-F, A-G-E-H and O-A-H-E-B, each as (x, y)."""
@@ -111,3 +135,11 @@ class SqueezerLoop(eqx.Module):
                 self.oay + ey - self.be * s[6] - self.oby,
             ]
         )
+
+    def constraint(self, theta: Float[Array, " 7"]) -> Float[Array, " 6"]:
+        """The closure itself, in (θ1, …, θ7); q - θ1 = 0 of Eq. 199 drops out."""
+        return self(theta[:1], theta[1:])
+
+    def coordinates(self, theta: Float[Array, " 7"]) -> Float[Array, " 1"]:
+        """θ1"""
+        return theta[:1]

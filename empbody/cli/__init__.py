@@ -1,0 +1,3 @@
+"""The command line, `empbody`."""
+
+from ._main import main as main

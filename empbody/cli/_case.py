@@ -1,0 +1,85 @@
+"""What every mechanism of `empbody run` takes and gives."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from matplotlib.figure import Figure
+
+from ..io import Table
+from ..model import Model
+from ._errors import CommandError
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """The command line of `empbody run`, in SI units and radians."""
+
+    rhythm: str
+    solver: str
+    rtol: float
+    atol: float
+    max_steps: int
+    q0: tuple[float, ...] | None
+    duration: float | None
+    rows: int | None
+    changes: Mapping[str, float]
+    """`--set`: other lengths and figures, by name"""
+    branch: str
+    mode: str
+    order: int
+    dae: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """What a mechanism's run leaves behind."""
+
+    tables: Mapping[str, Table]
+    """by file name"""
+    figures: Mapping[str, Callable[[], Figure]]
+    """by file name; drawn when asked for"""
+    summary: dict[str, Any]
+    lines: tuple[str, ...]
+    """the summary in words"""
+
+
+def start(
+    model: Model, q0: tuple[float, ...] | None, default: tuple[float, ...]
+) -> Float[np.ndarray, " nq"]:
+    """Coordinates at the start, checked against the model's count and ranges."""
+    values = default if q0 is None else q0
+    names = model.coordinate_names
+    if len(values) != len(names):
+        raise CommandError(
+            f"--q0 has {len(values)} numbers, and the mechanism has {len(names)} "
+            f"coordinates ({', '.join(names)})"
+        )
+    lower, upper = np.asarray(model.lower), np.asarray(model.upper)
+    for k, name in enumerate(names):
+        if not np.isfinite(values[k]):
+            raise CommandError(f"--q0 gives {name} = {values[k]}, which is not a finite number")
+        if not lower[k] <= values[k] <= upper[k]:
+            raise CommandError(
+                f"--q0 gives {name} = {values[k]:.6g}, outside its range {lower[k]:.6g} to "
+                f"{upper[k]:.6g}"
+            )
+    return np.array(values, dtype=float)
+
+
+def check_changes(changes: Mapping[str, float], known: tuple[str, ...]) -> dict[str, float]:
+    """`--set` with names that the mechanism has."""
+    for name, value in changes.items():
+        if name not in known:
+            raise CommandError(f"--set {name}: there is no such figure; known: {', '.join(known)}")
+        if not np.isfinite(value):
+            raise CommandError(f"--set {name}={value}: a finite number is needed")
+    return dict(changes)
+
+
+def times(options: Options, duration: float, rows: int) -> Float[np.ndarray, " rows"]:
+    """Rows from 0 to the end (s)."""
+    end = duration if options.duration is None else options.duration
+    return np.linspace(0.0, end, rows if options.rows is None else options.rows)

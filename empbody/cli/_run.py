@@ -1,0 +1,189 @@
+"""`empbody run`: simulate a mechanism, write its trajectory, summary and figures."""
+
+import argparse
+import json
+import math
+import pathlib
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Any
+
+from .. import viz
+from ..io import replacing, replacing_files, write_storage
+from ..models import ROUTES
+from ..simulation._methods import SOLVERS
+from ._case import Options, Result
+from ._errors import FAILURE, CommandError
+from ._five_bar import run_five_bar
+from ._four_bar import run_four_bar
+from ._progress import Progress
+from ._settings import cache_in_use
+from ._squeezer import run_squeezer
+
+CASES: dict[str, Callable[[Options, Progress], Result]] = {
+    "four-bar": run_four_bar,
+    "five-bar": run_five_bar,
+    "squeezer": run_squeezer,
+}
+# Coordinates that are angles are given in degrees unless --radians.
+_ANGLES = ("five-bar", "squeezer")
+
+DESCRIPTION = """\
+Simulate one of the manuscript's mechanisms and write its trajectory (.sto, radians),
+a summary and the figures.
+
+  four-bar   point p along a desired trajectory (Figs. 4-6), then a release on a spring
+  five-bar   the same with two coordinates (Figs. 8-11), then a fall under gravity
+  squeezer   forward dynamics of seven bodies, 0.05 s from rest (Figs. 17, 18)
+"""
+UNITS = """\
+units: --q0 is where the forward simulation starts, at rest. For the five-bar and the
+squeezer it holds angles, in degrees or with --radians in radians (the squeezer starts at
+-0.0620 rad, that is -3.5523 degrees, if --q0 is absent). For the four-bar it is a height in
+metres, with or without --radians. Files are in SI units and radians.
+
+Compiled functions are kept in the user's cache folder, which makes the second run faster;
+EMPBODY_CACHE_DIR names another folder, or none when it is empty.
+"""
+
+
+def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
+    parser = commands.add_parser(
+        "run",
+        parents=[common],
+        help="simulate a mechanism: trajectory, summary, figures",
+        description=DESCRIPTION,
+        epilog=UNITS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(command=run)
+    add = parser.add_argument
+    add("mechanism", metavar="MECHANISM", help=", ".join(CASES))
+    add("--out", metavar="DIR", help="folder for the results (default: out/MECHANISM)")
+    add("--rhythm", default="implicit", choices=ROUTES, metavar="NAME",
+        help=f"how joint variables are made from coordinates: {', '.join(ROUTES)}")  # fmt: skip
+    add("--order", type=int, metavar="N", help="harmonics of the Fourier rhythm")
+    add("--solver", default="dopri8", choices=tuple(SOLVERS), metavar="NAME",
+        help=f"{', '.join(SOLVERS)} (default: %(default)s)")  # fmt: skip
+    add("--rtol", type=float, default=1e-10, metavar="X", help="default: %(default)g")
+    add("--atol", type=float, metavar="X", help="default: the same as --rtol")
+    add("--max-steps", type=int, default=100_000, metavar="N", help="default: %(default)d")
+    add("--q0", type=float, nargs="+", metavar="X", help="coordinates at the start; see units")
+    add("--radians", action="store_true", help="angles of --q0 are in radians, not degrees")
+    add("--duration", type=float, metavar="S", help="of the forward simulation (s)")
+    add("--rows", type=int, metavar="N", help="rows of the forward simulation")
+    add("--set", action="append", default=[], metavar="NAME=VALUE", type=_assignment,
+        help="change a length or another figure (SI units), e.g. l0=5.2")  # fmt: skip
+    add("--branch", default="A", choices=("A", "B"), help="of the four-bar (default: A)")
+    add("--mode", default="neg", choices=("neg", "pos"),
+        help="of the five-bar, the sign of joint 4 (default: neg)")  # fmt: skip
+    add("--no-dae", action="store_true", help="leave out the comparison with the DAE")
+    add("--no-figures", action="store_true", help="write no PNG files")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """The command; returns the exit status."""
+    name = arguments.mechanism.lower().replace("_", "-")
+    if name not in CASES:
+        raise CommandError(
+            f"there is no mechanism {arguments.mechanism!r}; choose one of {', '.join(CASES)}"
+        )
+    options = _options(arguments, name)
+    out = pathlib.Path(arguments.out or pathlib.Path("out") / name)
+    progress = Progress(quiet=arguments.quiet)
+    try:
+        with replacing_files(out) as stage:
+            result = CASES[name](options, progress)
+            summary = _write(stage, name, result, options, arguments, progress)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise CommandError(f"cannot write to {out}: {reason}", FAILURE) from error
+    if arguments.json:
+        json.dump(summary, sys.stdout, indent=2)
+        sys.stdout.write("\n")
+    else:
+        lines = (f"{name}, {options.rhythm} rhythm, {options.solver}", *result.lines)
+        files = ", ".join(summary["files"])
+        print(*lines, f"files   {files}", f"        in {out}", sep="\n")
+    return 0
+
+
+def _write(
+    stage: pathlib.Path,
+    name: str,
+    result: Result,
+    options: Options,
+    arguments: argparse.Namespace,
+    progress: Progress,
+) -> dict[str, Any]:
+    for file, table in result.tables.items():
+        write_storage(stage / file, table)
+    files = list(result.tables)
+    if not arguments.no_figures:
+        with progress.stage("drawing the figures"):
+            for file, draw in result.figures.items():
+                viz.save(draw(), stage / file)
+                files.append(file)
+    summary = {
+        "command": "run",
+        "mechanism": name,
+        "version": version("empbody"),
+        "rhythm": options.rhythm,
+        "solver": options.solver,
+        "rtol": options.rtol,
+        "atol": options.atol,
+        "set": dict(options.changes),
+        **result.summary,
+        "compilation_cache": cache_in_use(),
+        "total_wall_time_s": progress.elapsed(),
+        "files": [*files, "summary.json"],
+    }
+    with replacing(stage / "summary.json") as part:
+        part.write_text(json.dumps(summary, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    return summary
+
+
+def _options(arguments: argparse.Namespace, name: str) -> Options:
+    _check_numbers(arguments)
+    q0 = arguments.q0
+    if q0 is not None and name in _ANGLES and not arguments.radians:
+        q0 = [math.radians(x) for x in q0]
+    order = {"five-bar": 16}.get(name, 14) if arguments.order is None else arguments.order
+    return Options(
+        rhythm=arguments.rhythm,
+        solver=arguments.solver,
+        rtol=arguments.rtol,
+        atol=arguments.rtol if arguments.atol is None else arguments.atol,
+        max_steps=arguments.max_steps,
+        q0=None if q0 is None else tuple(q0),
+        duration=arguments.duration,
+        rows=arguments.rows,
+        changes=dict(arguments.set),
+        branch=arguments.branch,
+        mode=arguments.mode,
+        order=order,
+        dae=not arguments.no_dae,
+    )
+
+
+def _check_numbers(arguments: argparse.Namespace) -> None:
+    for name, least in (("max_steps", 1), ("rows", 2), ("order", 1)):
+        value = getattr(arguments, name)
+        if value is not None and value < least:
+            flag = name.replace("_", "-")
+            raise CommandError(f"--{flag} {value}: at least {least} is needed")
+    for name in ("rtol", "atol", "duration"):
+        value = getattr(arguments, name)
+        if value is not None and not (math.isfinite(value) and value > 0):
+            raise CommandError(f"--{name} {value:g}: a positive number is needed")
+
+
+def _assignment(text: str) -> tuple[str, float]:
+    name, found, value = text.partition("=")
+    try:
+        if not found:
+            raise ValueError
+        return name.strip(), float(value)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE with a number") from None

@@ -1,0 +1,45 @@
+"""What the command line sets in JAX: double precision and a cache of compiled functions."""
+
+import os
+import pathlib
+import sys
+
+import jax
+
+CACHE_VARIABLE = "EMPBODY_CACHE_DIR"
+
+
+def configure_jax() -> None:
+    """Double precision; compiled functions are kept in the user's cache folder.
+
+    EMPBODY_CACHE_DIR names another folder, or none when it is empty. A folder that JAX was
+    already told to use (JAX_COMPILATION_CACHE_DIR) is left alone.
+    """
+    jax.config.update("jax_enable_x64", True)
+    folder = cache_folder()
+    if folder is None or jax.config.values["jax_compilation_cache_dir"] is not None:
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return  # no place to keep them: compile every time
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+
+
+def cache_folder() -> pathlib.Path | None:
+    """Where compiled functions are kept; None if that is switched off."""
+    chosen = os.environ.get(CACHE_VARIABLE)
+    if chosen is not None:
+        return pathlib.Path(chosen) if chosen else None
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA", str(pathlib.Path.home() / "AppData" / "Local"))
+    elif sys.platform == "darwin":
+        base = str(pathlib.Path.home() / "Library" / "Caches")
+    else:
+        base = os.environ.get("XDG_CACHE_HOME") or str(pathlib.Path.home() / ".cache")
+    return pathlib.Path(base) / "empbody" / "jax"
+
+
+def cache_in_use() -> str | None:
+    return jax.config.values["jax_compilation_cache_dir"] or None

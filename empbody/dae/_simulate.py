@@ -1,0 +1,129 @@
+"""Integrating the constrained equations."""
+
+from typing import Any, Literal
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, ArrayLike, Float, PyTree
+
+from ._constrained import Constrained
+from ._projecting import Projecting
+
+Projection = Literal["none", "velocity", "both"]
+
+
+class DAESolution(eqx.Module):
+    """A constrained motion at the asked times."""
+
+    ts: Float[Array, " nt"]
+    q: Float[Array, "nt nq"]
+    """Generalised coordinates, read off the joint variables."""
+    qd: Float[Array, "nt nq"]
+    f: Float[Array, "nt nj"]
+    """Joint variables."""
+    fd: Float[Array, "nt nj"]
+    drift: Float[Array, " nt"]
+    """max |g| in each row. Rows between steps are interpolated, which opens the loops by
+    the interpolant's error; `end_drift` is that of a step's end."""
+    drift_rate: Float[Array, " nt"]
+    """max |ġ| in each row."""
+    end_drift: tuple[Float[Array, ""], Float[Array, ""]]
+    """max |g| and max |ġ| of the last state, not interpolated."""
+    stats: dict[str, Any]
+    """Diffrax's counts of steps."""
+    result: diffrax.RESULTS
+
+
+def simulate_dae(
+    dae: Constrained,
+    q0: ArrayLike,
+    qd0: ArrayLike,
+    ts: ArrayLike,
+    *,
+    solver: diffrax.AbstractSolver | None = None,
+    projection: Projection = "velocity",
+    rtol: float = 1e-8,
+    atol: float = 1e-8,
+    dt0: float | None = None,
+    max_steps: int | None = 100_000,
+    stepsize_controller: diffrax.AbstractStepSizeController | None = None,
+    adjoint: diffrax.AbstractAdjoint | None = None,
+    throw: bool = True,
+) -> DAESolution:
+    """Motion from coordinates q0, q̇0 at ts[0], with rows at `ts` (s, increasing).
+
+    **Arguments:**
+
+    - `dae`: from `constrained`; its α and β add Baumgarte's stabilisation.
+    - `solver`: any Diffrax solver, explicit or implicit; Tsit5 if absent.
+    - `projection`: after each step onto ġ = 0 ("velocity", as the manuscript does), onto
+      g = 0 as well ("both"), or not at all ("none").
+    - `rtol`, `atol`: on all joint variables and their rates. `stepsize_controller`
+      replaces both, for example `diffrax.ConstantStepSize()` together with `dt0`.
+    - `dt0`, `max_steps`, `adjoint`, `throw`: as in `diffrax.diffeqsolve`.
+    """
+    if projection not in ("none", "velocity", "both"):
+        raise ValueError(f"projection = {projection!r}: 'none', 'velocity' or 'both'")
+    times = jnp.asarray(ts, dtype=float)
+    if times.ndim != 1 or times.shape[0] < 2:
+        raise ValueError(f"ts has shape {times.shape}: at least two times are needed")
+    start = [jnp.asarray(x, dtype=float).reshape(-1) for x in (q0, qd0)]
+    for name, value in zip(("q0", "qd0"), start, strict=True):
+        if value.shape != (dae.model.nq,):
+            raise ValueError(f"{name} has {value.size} numbers for {dae.model.nq} coordinates")
+    if stepsize_controller is None:
+        stepsize_controller = diffrax.PIDController(rtol=rtol, atol=atol)
+    options = {"dt0": dt0, "max_steps": max_steps, "throw": throw}
+    options["adjoint"] = diffrax.RecursiveCheckpointAdjoint() if adjoint is None else adjoint
+    solver = diffrax.Tsit5() if solver is None else solver
+    return _solve(dae, *start, times, solver, projection, stepsize_controller, options)
+
+
+def vector_field(t: Any, y: Float[Array, " two_nj"], dae: Constrained) -> Float[Array, " two_nj"]:
+    """ẏ of the state y = (f, ḟ) in one array."""
+    f, fd = jnp.split(y, 2)
+    return jnp.concatenate([fd, dae.accelerations(t, f, fd).fdd])
+
+
+class _Projector(eqx.Module):
+    dae: Constrained
+    position: bool = eqx.field(static=True)
+
+    def __call__(self, y: Float[Array, " two_nj"]) -> Float[Array, " two_nj"]:
+        f, fd = jnp.split(y, 2)
+        return jnp.concatenate(self.dae.project(f, fd, self.position))
+
+
+@eqx.filter_jit
+def _solve(
+    dae: Constrained,
+    q0: Float[Array, " nq"],
+    qd0: Float[Array, " nq"],
+    ts: Float[Array, " nt"],
+    solver: diffrax.AbstractSolver,
+    projection: str,
+    controller: diffrax.AbstractStepSizeController,
+    options: dict[str, PyTree],
+) -> DAESolution:
+    if projection != "none":
+        solver = Projecting(solver, _Projector(dae, projection == "both"))
+    found = diffrax.diffeqsolve(
+        diffrax.ODETerm(vector_field),
+        solver,
+        t0=ts[0],
+        t1=ts[-1],
+        y0=jnp.concatenate(dae.start(q0, qd0)),
+        args=dae,
+        saveat=diffrax.SaveAt(subs=(diffrax.SubSaveAt(ts=ts), diffrax.SubSaveAt(t1=True))),
+        stepsize_controller=controller,
+        **options,
+    )
+    assert found.ys is not None
+    rows, last = found.ys
+    f, fd = jnp.split(rows, 2, axis=1)
+    q, qd = jax.vmap(lambda x, v: jax.jvp(dae.loop.coordinates, (x,), (v,)))(f, fd)
+    drift, drift_rate = jax.vmap(dae.drift)(f, fd)
+    end = dae.drift(*jnp.split(last[0], 2))
+    return DAESolution(ts, q, qd, f, fd, drift, drift_rate, end, found.stats, found.result)

@@ -1,0 +1,76 @@
+"""The ways from a loop closure to its rhythm, by name."""
+
+from collections.abc import Callable
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from ..kronecker._projection import Projected
+from ..rhythms import AbstractRhythm, Identity, Implicit, Molecule, Stack, premodel
+
+Route: TypeAlias = Literal[
+    "implicit", "projection", "molecule", "cubic", "cubic-not-a-knot", "quintic", "fourier"
+]
+"""How f(q) and its derivatives are made from g(q, f) = 0:
+
+- "implicit": closed at every evaluation, derivatives by LU (exact; the default);
+- "projection": closed at every evaluation, derivatives by the manuscript's elimination
+  (Ehsani 2016, Eqs. 116-120);
+- "molecule": closed at every evaluation, derivatives by central differences (order 4);
+- "cubic", "cubic-not-a-knot", "quintic", "fourier": pre-modelled, that is swept once and
+  fitted; "fourier" needs coordinates that turn in full.
+"""
+
+_PREMODELLED = ("cubic", "cubic-not-a-knot", "quintic", "fourier")
+_CLOSED = ("implicit", "projection", "molecule")
+ROUTES: tuple[str, ...] = (*_CLOSED, *_PREMODELLED)
+
+
+class Closure(NamedTuple):
+    """A loop closure, where it starts, and over which coordinates it is followed."""
+
+    residual: Callable
+    seed_q: np.ndarray
+    seed_f: np.ndarray
+    lower: float
+    upper: float
+    periodic: bool
+    names: tuple[str, ...]
+
+
+def unknowns(closure: Closure, route: str, order: int, spline_period: bool) -> AbstractRhythm:
+    """The closure's unknowns as a rhythm, made by the named route.
+
+    `order` is that of the Fourier series; `spline_period` whether splines may be periodic,
+    which they cannot where an unknown winds.
+    """
+    if route not in ROUTES:
+        raise ValueError(
+            f"rhythm {route!r} is not known: one of {', '.join(ROUTES)}, or an AbstractRhythm"
+        )
+    if route == "fourier" and not closure.periodic:
+        raise ValueError(
+            "a Fourier rhythm needs a coordinate that turns in full, and "
+            f"{closure.names[0]} has a range; use 'quintic'"
+        )
+    start = (closure.residual, closure.seed_q, closure.seed_f)
+    common = {"periodic": closure.periodic, "coordinates": closure.names}
+    lower, upper = closure.lower, closure.upper
+    if route in _PREMODELLED:
+        if route == "fourier":
+            common["order"] = order
+        else:
+            common["periodic"] = closure.periodic and spline_period
+        return premodel(*start, lower, upper, family=route, **common)[0]
+    # The differences reach a little over the ends of the range.
+    margin = 0.01 if route == "molecule" and not closure.periodic else 0.0
+    rhythm = Implicit.build(*start, lower - margin, upper + margin, **common)
+    if route == "molecule":
+        return Molecule(rhythm, order=4)
+    return Projected(rhythm) if route == "projection" else rhythm
+
+
+def driven(nq: int, rest: AbstractRhythm) -> AbstractRhythm:
+    """All joint variables where the first nq are the coordinates themselves."""
+    inputs = tuple(range(nq))
+    return Stack([(Identity(), inputs), (rest, inputs)], n_in=nq)

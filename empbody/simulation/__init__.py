@@ -1,0 +1,17 @@
+"""Motion in time: the equations of motion on Diffrax's solvers."""
+
+from ._errors import SimulationError
+from ._events import AbstractEvent, CoordinateLimit, Crossing
+from ._simulate import simulate
+from ._solution import Solution
+from ._status import SimulationStatus
+
+__all__ = [
+    "AbstractEvent",
+    "CoordinateLimit",
+    "Crossing",
+    "SimulationError",
+    "SimulationStatus",
+    "Solution",
+    "simulate",
+]

@@ -1,0 +1,191 @@
+"""The compiled part of a simulation."""
+
+from collections.abc import Callable
+from typing import Any
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from ..dynamics import forward_dynamics
+from ..model import Model
+from ._events import AbstractEvent, StateCondition
+from ._first_crossing import FirstCrossing
+from ._loops import failing_softly
+from ._methods import with_stage_tolerances
+from ._solution import Solution, closure_errors, energies
+from ._status import judge
+
+_DIRECTIONS = {"up": True, "down": False, None: None}
+
+
+class Options(eqx.Module):
+    """Everything but the problem: numbers are arrays, the rest decides what is compiled."""
+
+    solver: diffrax.AbstractSolver
+    adjoint: diffrax.AbstractAdjoint
+    events: tuple[AbstractEvent, ...]
+    monitors: tuple[tuple[str, Callable | None], ...]
+    meter: diffrax.AbstractProgressMeter
+    rtol: Float[Array, ""]
+    atol: Float[Array, ""]
+    dt0: Float[Array, ""] | None
+    fixed_step: Float[Array, "..."] | None
+    max_step: Float[Array, ""] | None
+    max_steps: int = eqx.field(static=True)
+    dense: bool = eqx.field(static=True)
+    find_root: bool = eqx.field(static=True)
+
+
+class _Args(eqx.Module):
+    model: Model
+    tau: Any
+    moving: Bool[Array, ""]
+
+
+@eqx.filter_jit
+def _rates(t: Any, y: Array, args: _Args) -> Array:
+    """(q̇, q̈) of the state (q, q̇); zero throughout when the start is not usable."""
+    q, qd = jnp.split(y, 2)
+    tau = args.tau
+    if callable(tau):
+        tau = jnp.asarray(tau(t, q, qd), dtype=y.dtype)
+        if tau.shape != q.shape:
+            raise ValueError(f"tau(t, q, qd) has shape {tau.shape} for {q.shape[0]} coordinates")
+    qdd = forward_dynamics(args.model, q, qd, tau, t=t)
+    return jnp.where(args.moving, jnp.concatenate([qd, qdd]), 0.0)
+
+
+def _first_step(y: Array, slope: Array, rtol: Array, atol: Array, span: Array) -> Array:
+    """A hundredth of the time that the state takes to change by its own size (the first
+    guess of Hairer, Nørsett and Wanner, Solving Ordinary Differential Equations I, II.4)."""
+    scale = atol + rtol * jnp.abs(y)
+    size, rate = jnp.sqrt(jnp.mean((y / scale) ** 2)), jnp.sqrt(jnp.mean((slope / scale) ** 2))
+    known = (size > 1e-5) & (rate > 1e-5)
+    guess = jnp.where(known, 0.01 * size / jnp.where(known, rate, 1.0), 1e-6)
+    return jnp.minimum(guess, span)
+
+
+def _controller(
+    options: Options, t0: Array, t1: Array
+) -> tuple[diffrax.AbstractStepSizeController, Array | None]:
+    """Step size control, and the fixed step if there is just one."""
+    if options.fixed_step is not None:
+        if options.fixed_step.ndim == 0:
+            return diffrax.ConstantStepSize(), options.fixed_step
+        return diffrax.StepTo(options.fixed_step), None
+    # Below this, rounding in t decides. Diffrax's last step is longer than 100 ulp.
+    smallest = 16 * np.finfo(t0.dtype).eps * jnp.maximum(jnp.abs(t0), jnp.abs(t1))
+    controller = diffrax.PIDController(
+        rtol=options.rtol,
+        atol=options.atol,
+        dtmin=smallest,
+        dtmax=options.max_step,
+        force_dtmin=False,
+    )
+    return controller, None
+
+
+def _event(options: Options, t0: Array, t1: Array) -> diffrax.Event | None:
+    if not options.events:
+        return None
+    eps = float(np.finfo(t0.dtype).eps)
+    return diffrax.Event(
+        [StateCondition(event) for event in options.events],
+        FirstCrossing(rtol=4 * eps, atol=1e-300) if options.find_root else None,
+        [_DIRECTIONS[event.direction] for event in options.events],
+    )
+
+
+def _monitor(options: Options, model: Model, ts: Array, q: Array, qd: Array) -> dict[str, Array]:
+    known = {
+        "energy": lambda: energies(model, q, qd),
+        "closure": lambda: closure_errors(model, q),
+    }
+    return {
+        name: known[name]() if function is None else jax.vmap(function)(ts, q, qd)
+        for name, function in options.monitors
+    }
+
+
+@eqx.filter_jit
+def solve(
+    model: Model,
+    q0: Float[Array, " nq"],
+    qd0: Float[Array, " nq"],
+    ts: Float[Array, " nt"],
+    tau: Any,
+    options: Options,
+) -> Solution:
+    """Integrate from ts[0] to ts[-1]."""
+    soft = failing_softly(model)
+    t0, t1 = ts[0], ts[-1]
+    start = jnp.concatenate([q0, qd0])
+    slope = _rates(t0, start, _Args(soft, tau, jnp.asarray(True)))
+    inside = jnp.all((q0 >= model.lower) & (q0 <= model.upper))
+    good = inside & jnp.all(jnp.isfinite(start)) & jnp.all(jnp.isfinite(slope))
+    # A start that is not usable stands still, so that it costs a batch nothing.
+    y0 = jnp.where(good | jnp.isfinite(start), start, 0.0)
+    controller, dt0 = _controller(options, t0, t1)
+    if options.fixed_step is None:
+        guess = _first_step(y0, slope, options.rtol, options.atol, t1 - t0)
+        dt0 = jnp.where(good, guess, t1 - t0) if options.dt0 is None else options.dt0
+        dt0 = jax.lax.stop_gradient(dt0)
+    solver = options.solver
+    if options.fixed_step is not None:
+        solver = with_stage_tolerances(solver, options.rtol, options.atol)
+    # Backsolve knows no sub-saves; it then takes the last saved state for the final one.
+    plain = isinstance(options.adjoint, diffrax.BacksolveAdjoint)
+    at_times, at_end = diffrax.SubSaveAt(ts=ts), diffrax.SubSaveAt(t1=True)
+    out = diffrax.diffeqsolve(
+        diffrax.ODETerm(_rates),  # pyright: ignore[reportArgumentType]
+        solver,
+        t0=t0,
+        t1=t1,
+        dt0=dt0,
+        y0=y0,
+        args=_Args(soft, tau, good),
+        saveat=diffrax.SaveAt(subs=at_times if plain else [at_times, at_end], dense=options.dense),
+        stepsize_controller=controller,
+        adjoint=options.adjoint,
+        event=_event(options, t0, t1),
+        max_steps=options.max_steps,
+        throw=False,
+        progress_meter=options.meter,
+    )
+    saved, end = ((out.ts, out.ys), None) if plain else zip(out.ts, out.ys, strict=True)
+    reached = good & jnp.isfinite(saved[0])
+    y = jnp.where(reached[:, None], saved[1], jnp.nan)
+    # The start is what was given, also where nothing could be integrated.
+    y = y.at[0].set(start)
+    reached = reached.at[0].set(True)
+    if end is None:
+        last = jnp.sum(reached) - 1
+        t_final, y_final = ts[last], y[last]
+    else:
+        t_final, y_final = end[0][0], end[1][0]
+    t_final = jnp.where(good, t_final, t0)
+    y_final = jnp.where(good, y_final, start)
+    q, qd = jnp.split(y, 2, axis=1)
+    q_final, qd_final = jnp.split(y_final, 2)
+    finite = jnp.all(jnp.isfinite(jnp.where(reached[:, None], y, 0.0))) & jnp.all(
+        jnp.isfinite(y_final)
+    )
+    return Solution(
+        ts=ts,
+        q=q,
+        qd=qd,
+        reached=reached,
+        t_final=t_final,
+        q_final=q_final,
+        qd_final=qd_final,
+        status=judge(out.result, good_start=good, at_end=t_final >= t1, finite=finite),
+        result=out.result,
+        stats={name: out.stats[name] for name in sorted(out.stats)},
+        events=None if out.event_mask is None else jnp.stack(out.event_mask),
+        monitors=_monitor(options, model, ts, q, qd),
+        interpolation=out.interpolation,  # pyright: ignore[reportArgumentType]
+    )

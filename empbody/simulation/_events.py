@@ -1,0 +1,147 @@
+"""What can stop a simulation before its end."""
+
+import abc
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, cast
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Real
+
+from ..model import Model
+
+Direction = Literal["up", "down"] | None
+
+
+class AbstractEvent(eqx.Module):
+    """Stops the simulation when `value` changes its sign, or becomes True."""
+
+    @property
+    @abc.abstractmethod
+    def direction(self) -> Direction:
+        """ "up" or "down": only where the value rises or falls through zero; None: both."""
+
+    @abc.abstractmethod
+    def value(
+        self,
+        model: Model,
+        t: Real[Array, ""],
+        q: Float[Array, " nq"],
+        qd: Float[Array, " nq"],
+    ) -> Float[Array, ""] | Bool[Array, ""]:
+        """A real number whose zero is the event, or a boolean."""
+
+    @abc.abstractmethod
+    def check(self, model: Model) -> None:
+        """Raise ValueError when the event does not fit the model."""
+
+    @abc.abstractmethod
+    def describe(self) -> str:
+        """The event in words."""
+
+
+def _bound(value: Any) -> Float[Array, ""] | None:
+    return None if value is None else jnp.asarray(value, dtype=float)
+
+
+class CoordinateLimit(AbstractEvent):
+    """A coordinate leaves [lower, upper]. Without numbers: its range in the model.
+
+    Positive inside, and the distance to the nearer limit in the coordinate's unit.
+    """
+
+    coordinate: str = eqx.field(static=True)
+    lower: Float[Array, ""] | None = eqx.field(converter=_bound, default=None)
+    upper: Float[Array, ""] | None = eqx.field(converter=_bound, default=None)
+
+    @property
+    def direction(self) -> Direction:
+        return "down"
+
+    def limits(self, model: Model) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        """Those given; -inf or inf where only the other is; the model's if none is."""
+        if self.lower is None and self.upper is None:
+            index = model.coordinate_index(self.coordinate)
+            return model.lower[index], model.upper[index]
+        low = jnp.asarray(-jnp.inf, dtype=float) if self.lower is None else self.lower
+        high = jnp.asarray(jnp.inf, dtype=float) if self.upper is None else self.upper
+        return low, high
+
+    def value(
+        self,
+        model: Model,
+        t: Real[Array, ""],
+        q: Float[Array, " nq"],
+        qd: Float[Array, " nq"],
+    ) -> Float[Array, ""]:
+        low, high = self.limits(model)
+        here = q[model.coordinate_index(self.coordinate)]
+        return jnp.minimum(here - low, high - here)
+
+    def check(self, model: Model) -> None:
+        model.coordinate_index(self.coordinate)
+
+    def describe(self) -> str:
+        return f"limit of coordinate {self.coordinate!r}"
+
+
+class Crossing(AbstractEvent):
+    """`function(t, q, qd)` crosses zero, or, when it gives a boolean, becomes True.
+
+    A Python function is part of what is compiled, by identity; an Equinox module with
+    `__call__` can have numbers that change without compiling again.
+    """
+
+    function: Callable
+    crossing: str | None = eqx.field(static=True, default=None)
+    """"up", "down" or None for both."""
+
+    @property
+    def direction(self) -> Direction:
+        return cast(Direction, self.crossing)
+
+    def value(
+        self,
+        model: Model,
+        t: Real[Array, ""],
+        q: Float[Array, " nq"],
+        qd: Float[Array, " nq"],
+    ) -> Float[Array, ""] | Bool[Array, ""]:
+        return jnp.asarray(self.function(t, q, qd))
+
+    def check(self, model: Model) -> None:
+        if self.crossing not in ("up", "down", None):
+            raise ValueError(f"crossing = {self.crossing!r}: 'up', 'down' or None")
+
+    def describe(self) -> str:
+        return f"crossing of {getattr(self.function, '__name__', type(self.function).__name__)}"
+
+
+class StateCondition(eqx.Module):
+    """An event as Diffrax calls it: the state is (q, q̇) in one vector."""
+
+    event: AbstractEvent
+
+    def __call__(self, t: Any, y: Array, args: Any, **_: Any) -> Array:
+        q, qd = jnp.split(y, 2)
+        return self.event.value(args.model, t, q, qd)
+
+
+def as_events(event: Any, model: Model) -> tuple[AbstractEvent, ...]:
+    """One event or function, or several, checked against the model."""
+    if event is None:
+        return ()
+    several = event if isinstance(event, Sequence) else (event,)
+    events = []
+    for one in several:
+        if isinstance(one, AbstractEvent):
+            events.append(one)
+        elif callable(one):
+            events.append(Crossing(one))
+        else:
+            raise ValueError(
+                f"event is a {type(one).__name__}; give a CoordinateLimit, a Crossing or a "
+                "function of (t, q, qd)"
+            )
+        events[-1].check(model)
+    return tuple(events)

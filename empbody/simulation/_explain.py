@@ -1,0 +1,62 @@
+"""One sentence on why a simulation failed, once its numbers are known."""
+
+import diffrax
+import numpy as np
+
+from ..model import Model
+from ._inputs import why_bad_start
+from ._loops import why_open
+from ._methods import is_implicit
+from ._solution import Solution
+from ._status import SimulationStatus
+
+
+def explain(
+    solution: Solution,
+    model: Model,
+    q0: np.ndarray,
+    qd0: np.ndarray,
+    solver: diffrax.AbstractSolver,
+    fixed_step: np.ndarray | None,
+) -> str:
+    """The reason, the time, and what to do."""
+    status = solution.status
+    t, q, qd = float(solution.t_final), np.asarray(solution.q_final), np.asarray(solution.qd_final)
+    start, end = float(solution.ts[0]), float(solution.ts[-1])
+    if bool(status == SimulationStatus.bad_start):
+        return why_bad_start(model, q0, qd0)
+    if bool(status == SimulationStatus.out_of_steps):
+        remedy = "loosen rtol and atol" if fixed_step is None else "enlarge fixed_step"
+        return (
+            f"ran out of {int(solution.stats['max_steps'])} steps at t = {t:.6g} s of "
+            f"{end:.6g} s; raise max_steps or {remedy}"
+        )
+    if bool(status == SimulationStatus.step_too_small):
+        reason = _ahead(model, q, qd, 1e-9 * (end - start))
+        if reason is not None:
+            return f"the rhythm failed at t = {t:.6g} s: {reason}"
+        remedy = "" if is_implicit(solver) else ', or too stiff for this solver (try "kvaerno5")'
+        return f"no step was small enough at t = {t:.6g} s: the motion is singular there{remedy}"
+    if bool(status == SimulationStatus.not_finite):
+        last = int(np.flatnonzero(np.isfinite(np.asarray(solution.q)).all(axis=1))[-1])
+        when = float(solution.ts[last])
+        until = float(solution.ts[min(last + 1, solution.ts.shape[0] - 1)])
+        q, qd = np.asarray(solution.q[last]), np.asarray(solution.qd[last])
+        reason = _ahead(model, q, qd, until - when)
+        if reason is not None:
+            return f"the rhythm failed after t = {when:.6g} s: {reason}"
+        return (
+            f"the state became NaN or infinite after t = {when:.6g} s; make fixed_step smaller "
+            "or let the step adapt"
+        )
+    words = " ".join(diffrax.RESULTS[solution.result].split()).rstrip(".")
+    return f"the solver failed at t = {t:.6g} s: {words}"
+
+
+def _ahead(model: Model, q: np.ndarray, qd: np.ndarray, reach: float) -> str | None:
+    """Why loops do not close a little further on, up to `reach` seconds."""
+    for step in (0.0, *np.geomspace(1e-6 * reach, reach, 7)):
+        reason = why_open(model, q + step * qd)
+        if reason is not None:
+            return reason
+    return None

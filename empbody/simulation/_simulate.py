@@ -1,0 +1,165 @@
+"""`simulate`: the motion of a model from a start, at the times asked for."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import diffrax
+import equinox as eqx
+import numpy as np
+from jaxtyping import Array, Float
+
+from ..model import Model
+from ..model._checks import is_concrete
+from . import _inputs
+from ._core import Options, solve
+from ._errors import SimulationError
+from ._events import as_events
+from ._explain import explain
+from ._methods import ADJOINTS, SOLVERS, by_name, progress_meter
+from ._solution import Solution
+
+_MONITORS = ("energy", "closure")
+
+
+def simulate(
+    model: Model,
+    q0: Any,
+    qd0: Any,
+    ts: Any,
+    *,
+    tau: Any = None,
+    solver: str | diffrax.AbstractSolver = "tsit5",
+    rtol: Any = 1e-8,
+    atol: Any = 1e-8,
+    dt0: Any = None,
+    fixed_step: Any = None,
+    max_step: Any = None,
+    max_steps: int = 16384,
+    dense: bool = False,
+    event: Any = None,
+    find_root: bool = True,
+    adjoint: str | diffrax.AbstractAdjoint = "checkpoint",
+    monitors: Sequence[str] | Mapping[str, Callable] = (),
+    progress: Any = False,
+    throw: bool = True,
+) -> Solution:
+    """Integrate M(q) q̈ + N(q, q̇) q̇ = G(q) + τ + force elements (Ehsani 2016, Eq. 198).
+
+    Compiled once for each structure of model and options; new numbers (of the model, q0,
+    qd0, ts, tau, tolerances, steps, limits) run what was compiled. Works under jit, vmap
+    (over starts, models or both) and grad.
+
+    **Arguments:**
+
+    - `q0`, `qd0`: coordinates and rates at ts[0], shape (nq,); rad or m, and per second.
+    - `ts`: times to save at (s), increasing; the first is the start, the last the end.
+    - `tau`: generalised forces: none, constant (nq,), or `tau(t, q, qd)` -> (nq,). A Python
+      function is compiled in by its identity, so a lambda made anew for each call compiles
+      each time; an Equinox module's numbers may change freely.
+    - `solver`: "tsit5", "dopri5", "dopri8", "rkf45", for stiff systems "kvaerno5" or
+      "trbdf2", or a Diffrax solver. Implicit solvers of Diffrax's own are best given
+      `empbody.solvers.StageChord` as root finder.
+    - `rtol`, `atol`: tolerances per step. With fixed steps only the stages of implicit
+      solvers use them. rtol below 1e-6 needs double precision.
+    - `dt0`: first step (s); found from the state if absent.
+    - `fixed_step`: None for adaptive steps; a step (s); or an array of times to step to,
+      from ts[0] to ts[-1].
+    - `max_step`: longest adaptive step (s). An event that comes and goes within one step is
+      missed.
+    - `max_steps`: number of steps, rejected ones included, after which to give up.
+    - `dense`: keep what `Solution.evaluate` needs; memory grows with max_steps.
+    - `event`: stops the simulation: `CoordinateLimit`, `Crossing`, a function of (t, q, qd)
+      that crosses zero or becomes True, or a sequence of these.
+    - `find_root`: whether to find the time of a crossing to rounding (on the solver's
+      interpolant), or to stop at the end of the step.
+    - `adjoint`: "checkpoint" (reverse mode through the steps), "forward" (for jvp and
+      jacfwd), "direct" (both, slower), "backsolve" (backwards in time, approximate; no
+      events or dense output), or a Diffrax adjoint.
+    - `monitors`: "energy" (J) and "closure" (residual of loop closures), or functions of
+      (t, q, qd) by name; evaluated along ts into `Solution.monitors`.
+    - `progress`: show a progress bar, or a Diffrax progress meter.
+    - `throw`: raise `SimulationError` when the simulation fails. Under jit, vmap or grad
+      the numbers are not known yet: the error then comes from within the compiled
+      function, names the reason only, and is raised if any sample of a batch fails. With
+      `throw=False` see `Solution.status` and `Solution.reached`.
+
+    Implicit rhythms run with on_failure="nan" here, so that steps beyond their range are
+    tried again shorter. Ranges of coordinates bind the start only; use `CoordinateLimit`
+    to stop at them.
+
+    **Raises:** `ValueError` for wrong shapes, names and times; `SimulationError` for
+    failures and unusable starts, if `throw`.
+    """
+    start, rate = _inputs.state_vector("q0", q0, model), _inputs.state_vector("qd0", qd0, model)
+    when = _inputs.times(ts)
+    if tau is not None and not callable(tau):
+        tau = _inputs.state_vector("tau", tau, model)
+    options = Options(
+        solver=by_name("solver", solver, SOLVERS),
+        adjoint=by_name("adjoint", adjoint, ADJOINTS),
+        events=as_events(event, model),
+        monitors=_monitors(monitors),
+        meter=progress_meter(progress),
+        rtol=_inputs.tolerance("rtol", rtol),
+        atol=_inputs.tolerance("atol", atol),
+        dt0=None if dt0 is None else _inputs.tolerance("dt0", dt0),
+        fixed_step=None if fixed_step is None else _inputs.step_times(fixed_step, when),
+        max_step=None if max_step is None else _inputs.tolerance("max_step", max_step),
+        max_steps=_step_count(max_steps),
+        dense=dense,
+        find_root=find_root,
+    )
+    if fixed_step is None:
+        _inputs.precision(options.rtol)
+    _check_adjoint(options)
+    beyond = _inputs.why_beyond_limit(options.events, model, start, rate)
+    if beyond is not None:
+        raise SimulationError(beyond)
+    solution = solve(model, start, rate, when, tau, options)
+    if not throw:
+        return solution
+    if not is_concrete((model, start, rate, solution)):
+        return _raising(solution)
+    if not bool(solution.succeeded):
+        step = None if fixed_step is None else np.asarray(options.fixed_step)
+        numbers = np.asarray(start), np.asarray(rate)
+        raise SimulationError(explain(solution, model, *numbers, options.solver, step))
+    return solution
+
+
+def _raising(solution: Solution) -> Solution:
+    """The same, raising from within the compiled function where it has failed."""
+
+    def states(s: Solution) -> tuple[Float[Array, "..."], ...]:
+        return s.q, s.qd, s.t_final, s.q_final, s.qd_final
+
+    checked = solution.status.error_if(states(solution), ~solution.succeeded)
+    return eqx.tree_at(states, solution, checked)
+
+
+def _monitors(
+    monitors: Sequence[str] | Mapping[str, Callable],
+) -> tuple[tuple[str, Callable | None], ...]:
+    if isinstance(monitors, Mapping):
+        return tuple(monitors.items())
+    names = (monitors,) if isinstance(monitors, str) else tuple(monitors)
+    for name in names:
+        if name not in _MONITORS:
+            raise ValueError(
+                f"there is no monitor {name!r}; choose from {list(_MONITORS)} or give functions "
+                "of (t, q, qd) by name"
+            )
+    return tuple((name, None) for name in names)
+
+
+def _step_count(max_steps: int) -> int:
+    if max_steps < 1:
+        raise ValueError(f"max_steps = {max_steps}: at least one step is needed")
+    return int(max_steps)
+
+
+def _check_adjoint(options: Options) -> None:
+    if isinstance(options.adjoint, diffrax.BacksolveAdjoint) and (options.events or options.dense):
+        raise ValueError(
+            'adjoint="backsolve" works without events and dense output; use "checkpoint"'
+        )

@@ -1,0 +1,18 @@
+"""Figures. Every function returns a `matplotlib.figure.Figure`; nothing is shown or saved
+until `save` is called, and Matplotlib's global settings stay as they are."""
+
+from ._comparison import gradients, point_motion
+from ._joints import joint_manifold, joint_variables
+from ._motion import desired_trajectory, forward_dynamics
+from ._style import PALETTE, save
+
+__all__ = [
+    "PALETTE",
+    "desired_trajectory",
+    "forward_dynamics",
+    "gradients",
+    "joint_manifold",
+    "joint_variables",
+    "point_motion",
+    "save",
+]

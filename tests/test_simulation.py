@@ -1,0 +1,470 @@
+"""eb.simulate: against closed forms, and what it says when it cannot go on."""
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from empbody.forces import CoordinateSpring, JointForce
+from empbody.model import Body, Model, Prismatic, Revolute
+from empbody.rhythms import Identity, Implicit, Stack
+from empbody.simulation import (
+    CoordinateLimit,
+    Crossing,
+    SimulationError,
+    SimulationStatus,
+    simulate,
+)
+from empbody.solvers import RKF45
+from scipy.optimize import brentq
+from scipy.special import ellipj, ellipk
+
+G, AMPLITUDE = 9.81, 1.2
+TS = np.linspace(0.0, 2.0, 21)
+
+
+def pendulum(mass=1.0, **options):
+    bob = Body("bob", joint=Revolute(axis=(0, 0, 1)), mass=mass, com=(0, -1.0, 0))
+    return Model.build(("angle",), [bob], gravity=(0, -G, 0), **options)
+
+
+def exact(t):
+    """Angle of a unit pendulum let go at AMPLITUDE, in Jacobi's elliptic functions."""
+    k = np.sin(AMPLITUDE / 2)
+    sn = ellipj(ellipk(k * k) - np.sqrt(G) * t, k * k)[0]
+    return 2 * np.arcsin(k * sn)
+
+
+class Circle(eqx.Module):
+    """x² + y² = r²."""
+
+    radius: jax.Array
+
+    def __call__(self, q, f):
+        return q**2 + f**2 - self.radius**2
+
+
+def bead(reach=0.9, **options):
+    """A bead on the upper half of a circle, x as coordinate: it folds at x = ±1."""
+    loop = Implicit.build(Circle(jnp.asarray(1.0)), 0.0, 1.0, -reach, reach, n=64, **options)
+    bodies = [
+        Body("carriage", joint=Prismatic(axis=(1, 0, 0))),
+        Body("bead", parent="carriage", joint=Prismatic(axis=(0, 1, 0)), mass=1.0),
+    ]
+    rhythm = Stack([(Identity(), (0,)), (loop, (0,))], n_in=1)
+    return Model.build(("x",), bodies, rhythm=rhythm, gravity=(0, -G, 0))
+
+
+@pytest.fixture(scope="module")
+def model():
+    return pendulum()
+
+
+@pytest.fixture(scope="module")
+def on_circle():
+    return bead()
+
+
+# ---- accuracy ----
+
+
+@pytest.mark.parametrize(
+    ("solver", "tolerance", "error"),
+    [
+        ("tsit5", 1e-10, 5e-9),
+        ("Dopri5", 1e-10, 5e-9),
+        ("dopri8", 1e-10, 5e-9),
+        (RKF45(), 1e-10, 5e-9),
+        pytest.param("kvaerno5", 1e-8, 1e-6, marks=pytest.mark.slow),
+        pytest.param("TRBDF2", 1e-7, 1e-4, marks=pytest.mark.slow),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_pendulum_follows_its_closed_form(model, solver, tolerance, error):
+    solution = simulate(model, [AMPLITUDE], [0.0], TS, solver=solver, rtol=tolerance, atol=1e-10)
+    assert np.abs(solution.q[:, 0] - exact(TS)).max() < error
+    assert solution.energy_drift(model) < 10 * error
+    assert bool(solution.status == SimulationStatus.done)
+    assert bool(jnp.all(solution.reached))
+    assert solution.t_final == TS[-1]
+    np.testing.assert_array_equal(solution.q_final, solution.q[-1])
+    taken = solution.stats["num_accepted_steps"] + solution.stats["num_rejected_steps"]
+    assert 0 < solution.stats["num_steps"] == taken
+
+
+def test_fixed_steps_converge_with_the_order_of_the_solver(model):
+    errors = []
+    for step in (0.04, 0.02):
+        solution = simulate(model, [AMPLITUDE], [0.0], TS, solver="dopri5", fixed_step=step)
+        assert solution.stats["num_steps"] == round(2.0 / step)
+        errors.append(np.abs(solution.q[-1, 0] - exact(TS[-1])))
+    assert np.log2(errors[0] / errors[1]) > 4.5
+    grid = np.linspace(0.0, 2.0, 101)
+    stepped = simulate(model, [AMPLITUDE], [0.0], TS, solver="dopri5", fixed_step=grid)
+    assert stepped.stats["num_steps"] == 100
+    np.testing.assert_allclose(stepped.q, solution.q, atol=1e-12)
+
+
+@pytest.mark.slow
+def test_fixed_steps_of_an_implicit_solver(model):
+    solution = simulate(model, [AMPLITUDE], [0.0], TS, solver="trbdf2", fixed_step=0.005)
+    assert np.abs(solution.q[:, 0] - exact(TS)).max() < 1e-3
+
+
+def test_dense_output(model):
+    options = {"solver": "dopri8", "rtol": 1e-10, "atol": 1e-10, "max_steps": 128}
+    solution = simulate(model, [AMPLITUDE], [0.0], TS, dense=True, **options)
+    between = np.linspace(0.0, 2.0, 57)
+    q, qd = solution.evaluate(between)
+    assert q.shape == qd.shape == (57, 1)
+    np.testing.assert_allclose(q[:, 0], exact(between), atol=1e-8)
+    at_one, _ = solution.evaluate(1.0)
+    np.testing.assert_allclose(at_one, solution.q[10], atol=1e-14)
+    with pytest.raises(ValueError, match="dense=True"):
+        eqx.tree_at(
+            lambda s: s.interpolation, solution, None, is_leaf=lambda x: x is None
+        ).evaluate(1.0)
+
+
+def test_start_time_need_not_be_zero(model):
+    shifted = simulate(model, [AMPLITUDE], [0.0], TS + 5.0)
+    np.testing.assert_allclose(shifted.q[:, 0], exact(TS), atol=1e-6)
+
+
+def test_monitors(model, on_circle):
+    solution = simulate(
+        model, [AMPLITUDE], [0.0], TS, monitors={"height": lambda t, q, qd: -jnp.cos(q[0])}
+    )
+    np.testing.assert_allclose(solution.monitors["height"], -np.cos(solution.q[:, 0]))
+    solution = simulate(on_circle, [0.1], [0.0], TS[:4], monitors=("energy", "closure"))
+    np.testing.assert_allclose(solution.monitors["energy"], solution.energy(on_circle))
+    np.testing.assert_allclose(solution.monitors["closure"], solution.closure_error(on_circle))
+    assert solution.energy_drift(on_circle) < 1e-6
+    assert jnp.max(solution.monitors["closure"]) < 1e-14
+    assert jnp.all(jnp.abs(solution.energy(on_circle) - G * np.sqrt(1 - 0.01)) < 1e-6)
+    with pytest.raises(ValueError, match="no monitor 'enrgy'"):
+        simulate(model, [0.0], [0.0], TS, monitors=("enrgy",))
+
+
+# ---- generalised forces ----
+
+
+class Servo(eqx.Module):
+    gain: jax.Array
+
+    def __call__(self, t, q, qd):
+        return -self.gain * q - 0.1 * qd
+
+
+def test_forces_from_outside(model):
+    held = simulate(model, [0.5], [0.0], TS, tau=[G * np.sin(0.5)])
+    np.testing.assert_allclose(held.q, 0.5, atol=1e-10)
+    # gravity taken away and a spring put in its place: a harmonic oscillator
+    spring = simulate(model, [0.5], [0.0], TS, tau=lambda t, q, qd: G * jnp.sin(q) - 4.0 * q)
+    np.testing.assert_allclose(spring.q[:, 0], 0.5 * np.cos(2 * TS), atol=1e-6)
+    by_time = simulate(model, [0.0], [0.0], TS, tau=lambda t, q, qd: G * jnp.sin(q) + t)
+    np.testing.assert_allclose(by_time.q[:, 0], TS**3 / 6, atol=1e-6)
+    element = pendulum(forces=[JointForce("bob", lambda t: t), CoordinateSpring("angle", 0.0)])
+    element = simulate(element, [0.0], [0.0], TS, tau=lambda t, q, qd: G * jnp.sin(q))
+    np.testing.assert_allclose(element.q, by_time.q, atol=1e-9)
+
+
+def test_new_numbers_do_not_compile_again(model):
+    traces = []
+
+    class Counted(eqx.Module):
+        gain: jax.Array
+
+        def __call__(self, t, q, qd):
+            traces.append(None)
+            return -self.gain * q
+
+    def run(model, gain, q0, ts, **options):
+        limit = CoordinateLimit("angle", upper=options.pop("upper", 3.0))
+        simulate(model, q0, [0.0], ts, tau=Counted(jnp.asarray(gain)), event=limit, **options)
+
+    run(model, 1.0, [0.3], TS)
+    first = len(traces)
+    run(pendulum(mass=2.0), 2.0, np.array([0.5]), 3.0 * TS + 1.0, rtol=1e-6, atol=1e-5, upper=2.0)
+    run(model, 1.5, jnp.array([0.1]), list(TS), solver="TSIT5")
+    assert len(traces) == first > 0
+
+
+# ---- events ----
+
+
+def test_coordinate_limit_stops_at_the_crossing(model):
+    ts = np.linspace(0.0, 2.0, 6)
+    when = brentq(lambda t: exact(t) + 0.3, 0.0, 1.0, xtol=1e-14)
+    tight = {"solver": "dopri8", "rtol": 1e-11, "atol": 1e-11}
+    solution = simulate(
+        model, [AMPLITUDE], [0.0], ts, event=CoordinateLimit("angle", lower=-0.3), **tight
+    )
+    assert bool(solution.status == SimulationStatus.event)
+    assert bool(solution.succeeded)
+    assert abs(solution.t_final - when) < 1e-8
+    np.testing.assert_allclose(solution.q_final, -0.3, atol=1e-12)
+    np.testing.assert_array_equal(solution.reached, ts <= when)
+    assert bool(jnp.all(jnp.isnan(solution.q[3:])))
+    np.testing.assert_array_equal(solution.events, [True])
+    assert solution.energy_drift(model) < 1e-8
+
+    ranged = pendulum(ranges={"angle": (-0.3, 1.5)})
+    again = simulate(ranged, [AMPLITUDE], [0.0], ts, event=CoordinateLimit("angle"), **tight)
+    np.testing.assert_allclose(again.t_final, solution.t_final, atol=1e-12)
+
+
+def test_earliest_of_several_events_stops(model):
+    """The second event fires first; the third is a boolean that never does."""
+    quarter = ellipk(np.sin(AMPLITUDE / 2) ** 2) / np.sqrt(G)
+    events = [
+        CoordinateLimit("angle", lower=-0.001),
+        Crossing(lambda t, q, qd: q[0], crossing="down"),
+        lambda t, q, qd: t > 1.9,
+    ]
+    solution = simulate(model, [AMPLITUDE], [0.0], TS, event=events, solver="dopri8", rtol=1e-10)
+    assert abs(solution.t_final - quarter) < 1e-7
+    assert bool(solution.events[1])
+    assert not bool(solution.events[2])
+    # rising through zero comes three quarters of a period in
+    up = simulate(model, [AMPLITUDE], [0.0], TS, event=Crossing(lambda t, q, qd: q[0], "up"))
+    assert abs(up.t_final - 3 * quarter) < 1e-6
+
+
+def test_boolean_events_stop_at_the_end_of_a_step(model):
+    solution = simulate(
+        model, [AMPLITUDE], [0.0], TS, event=lambda t, q, qd: t > 0.55, fixed_step=0.1
+    )
+    np.testing.assert_allclose(solution.t_final, 0.6, atol=1e-12)
+    untouched = simulate(
+        model, [AMPLITUDE], [0.0], TS, event=lambda t, q, qd: t > 3.0, find_root=False
+    )
+    assert bool(untouched.status == SimulationStatus.done)
+    np.testing.assert_array_equal(untouched.events, [False])
+
+
+def test_event_time_can_be_differentiated(model):
+    def when(q0):
+        event = CoordinateLimit("angle", lower=0.0)
+        return simulate(
+            model, q0[None], jnp.zeros(1), TS, event=event, solver="dopri8", rtol=1e-10
+        ).t_final
+
+    value, slope = jax.jit(jax.value_and_grad(when))(jnp.asarray(AMPLITUDE))
+
+    def quarter(a):
+        return ellipk(np.sin(a / 2) ** 2) / np.sqrt(G)
+
+    h = 1e-4
+    expected = (quarter(AMPLITUDE + h) - quarter(AMPLITUDE - h)) / (2 * h)
+    np.testing.assert_allclose(value, quarter(AMPLITUDE), atol=1e-7)
+    np.testing.assert_allclose(slope, expected, rtol=1e-5)
+
+
+# ---- transformations ----
+
+
+def test_batches_over_starts_and_models(model):
+    starts = jnp.array([0.2, 0.7, AMPLITUDE])[:, None]
+    batch = jax.jit(jax.vmap(lambda q0: simulate(model, q0, jnp.zeros(1), TS)))(starts)
+    assert batch.q.shape == (3, 21, 1)
+    assert bool(jnp.all(batch.succeeded))
+    np.testing.assert_allclose(batch.q[2, :, 0], exact(TS), atol=1e-6)
+    models = eqx.filter_vmap(lambda g: eqx.tree_at(lambda m: m.gravity, model, g))(
+        jnp.array([[0.0, -G, 0.0], [0.0, -2 * G, 0.0]])
+    )
+    pair = eqx.filter_vmap(lambda m: simulate(m, starts[2], jnp.zeros(1), TS))(models)
+    np.testing.assert_allclose(pair.q[0, :, 0], exact(TS), atol=1e-6)
+    np.testing.assert_allclose(pair.q[1, :, 0], exact(np.sqrt(2.0) * TS), atol=1e-6)
+
+
+@pytest.fixture(scope="module")
+def sensitivity(model):
+    """Gradient of the final angle to (q0, qd0, mass, gravity), by every adjoint."""
+
+    def final(parameters, adjoint):
+        q0, qd0, com, fall = parameters
+        bent = eqx.tree_at(
+            lambda m: (m.com, m.gravity),
+            model,
+            (model.com.at[0, 1].set(-com), model.gravity.at[1].set(-fall)),
+        )
+        options = {"rtol": 1e-9, "atol": 1e-9, "max_steps": 128}
+        out = simulate(bent, q0[None], qd0[None], jnp.array([0.0, 0.5, 1.0]), adjoint=adjoint,
+                       throw=False, **options)  # fmt: skip
+        return jnp.sum(out.q[1:])
+
+    return final, jnp.array([AMPLITUDE, 0.3, 1.0, G])
+
+
+def test_adjoints_agree_with_finite_differences(sensitivity):
+    final, at = sensitivity
+    value = jax.jit(lambda p: final(p, "checkpoint"))
+    h = 1e-5
+    differences = np.array(
+        [(value(at + h * e) - value(at - h * e)) / (2 * h) for e in np.eye(4)]
+    )
+    reverse = jax.jit(jax.grad(lambda p: final(p, "checkpoint")))(at)
+    forward = jax.jit(jax.jacfwd(lambda p: final(p, "forward")))(at)
+    back = jax.jit(jax.grad(lambda p: final(p, "backsolve")))(at)
+    np.testing.assert_allclose(reverse, differences, rtol=1e-4)
+    np.testing.assert_allclose(reverse, forward, rtol=1e-10)
+    np.testing.assert_allclose(reverse, back, rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_direct_adjoint_does_both_modes(sensitivity):
+    final, at = sensitivity
+    reverse = jax.jit(jax.grad(lambda p: final(p, "checkpoint")))(at)
+    direct = jax.jit(jax.grad(lambda p: final(p, diffrax.DirectAdjoint())))(at)
+    np.testing.assert_allclose(direct, reverse, rtol=1e-10)
+
+
+def test_gradient_to_a_loop_closure(on_circle):
+    """Through the implicit rhythm, to the radius of the circle and to the start."""
+
+    def final(q0, radius):
+        part = on_circle.rhythm.rhythms[1]
+        part = eqx.tree_at(lambda r: r.residual.radius, part, radius)
+        bent = eqx.tree_at(lambda m: m.rhythm.rhythms[1], on_circle, part)
+        return simulate(bent, q0[None], jnp.zeros(1), jnp.array([0.0, 0.3])).q_final[0]
+
+    at = jnp.asarray(0.3), jnp.asarray(1.0)
+    value = jax.jit(final)
+    slopes = jax.jit(jax.grad(final, argnums=(0, 1)))(*at)
+    h = 1e-5
+    for k in (0, 1):
+        plus = [x + h * (i == k) for i, x in enumerate(at)]
+        minus = [x - h * (i == k) for i, x in enumerate(at)]
+        np.testing.assert_allclose(slopes[k], (value(*plus) - value(*minus)) / (2 * h), rtol=1e-4)
+
+
+# ---- failures ----
+
+
+def failure(*args, **options):
+    with pytest.raises(SimulationError) as caught:
+        simulate(*args, **options)
+    message = str(caught.value)
+    assert "\n" not in message
+    soft = simulate(*args, throw=False, **options)
+    assert not bool(soft.succeeded)
+    return message, soft
+
+
+def test_running_out_of_steps(model):
+    message, soft = failure(model, [AMPLITUDE], [0.0], TS, max_steps=20)
+    assert message.startswith("ran out of 20 steps at t = 0.")
+    assert "raise max_steps or loosen rtol" in message
+    assert bool(soft.status == SimulationStatus.out_of_steps)
+    assert 0.0 < soft.t_final < 2.0
+    np.testing.assert_allclose(soft.q_final[0], exact(float(soft.t_final)), atol=1e-6)
+    message, _ = failure(model, [AMPLITUDE], [0.0], TS, max_steps=20, fixed_step=1e-3)
+    assert "enlarge fixed_step" in message
+
+
+def test_unusable_starts(model, on_circle):
+    message, soft = failure(model, [np.nan], [0.0], TS)
+    assert message == "q0 is NaN in coordinate 'angle'"
+    assert bool(soft.status == SimulationStatus.bad_start)
+    assert soft.stats["num_steps"] < 10
+    assert failure(model, [0.0], [np.inf], TS)[0] == "qd0 is infinite in coordinate 'angle'"
+    ranged = pendulum(ranges={"angle": (-1.0, 1.0)})
+    message = failure(ranged, [AMPLITUDE], [0.0], TS)[0]
+    assert message == "q0 puts coordinate 'angle' at 1.2, outside its range -1 to 1"
+    message = failure(on_circle, [0.95], [0.0], TS[:4])[0]
+    assert "closes for 'x' from -0.9 to 0.9 only, 'x' is 0.95" in message
+    limit = CoordinateLimit("angle", upper=1.0)
+    with pytest.raises(SimulationError, match="at 1.2, not inside its limits -inf to 1"):
+        simulate(model, [AMPLITUDE], [0.0], TS, event=limit)
+    massless = pendulum(mass=0.0)
+    assert "mass matrix singular" in failure(massless, [0.1], [0.0], TS)[0]
+
+
+def test_leaving_the_range_of_a_rhythm(on_circle):
+    """The bead slides to the end of the table; the time there follows from its energy."""
+    message, soft = failure(on_circle, [0.1], [0.0], np.linspace(0.0, 3.0, 4))
+    assert "the rhythm failed at t = " in message
+    assert "closes for 'x' from -0.9 to 0.9 only" in message
+    assert bool(soft.status == SimulationStatus.step_too_small)
+    np.testing.assert_allclose(soft.q_final, 0.9, atol=1e-9)
+    assert soft.stats["num_steps"] < 500
+    message, soft = failure(on_circle, [0.1], [0.0], np.linspace(0.0, 3.0, 31), fixed_step=0.01)
+    assert "the rhythm failed after t = " in message
+    assert bool(soft.status == SimulationStatus.not_finite)
+
+
+def test_fixed_steps_that_blow_up():
+    stiff = pendulum(forces=[CoordinateSpring("angle", stiffness=1e6)])
+    message, _ = failure(stiff, [0.1], [0.0], TS, fixed_step=0.01)
+    assert "make fixed_step smaller" in message
+
+
+def test_failures_within_compiled_functions(model):
+    def run(q0, throw):
+        return simulate(model, q0, jnp.zeros(1), TS, throw=throw)
+
+    starts = jnp.array([[0.1], [jnp.nan]])
+    batch = jax.jit(jax.vmap(lambda q0: run(q0, False)))(starts)
+    np.testing.assert_array_equal(batch.succeeded, [True, False])
+    assert bool(jnp.all(jnp.isfinite(batch.q[0])))
+    with pytest.raises(Exception, match="start is not usable"):
+        jax.block_until_ready(eqx.filter_jit(run)(starts[1], True).q)
+    fine = eqx.filter_jit(run)(starts[0], True)
+    assert bool(fine.succeeded)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"q0": [0.0, 1.0]}, r"q0 has shape \(2,\) for 1 coordinates \(angle\)"),
+        ({"qd0": [[0.0]]}, r"qd0 has shape \(1, 1\) .* use jax.vmap to batch"),
+        ({"tau": [0.0, 1.0]}, r"tau has shape \(2,\)"),
+        ({"ts": [0.0]}, "at least two times"),
+        ({"ts": [0.0, 2.0, 1.0]}, r"ts\[2\] = 1 s comes after ts\[1\] = 2 s"),
+        ({"ts": [0.0, np.inf]}, "NaN or infinity"),
+        ({"solver": "ode45"}, "no solver 'ode45'; choose one of .*'trbdf2'"),
+        ({"adjoint": "magic"}, "no adjoint 'magic'"),
+        ({"adjoint": "backsolve", "dense": True}, "without events and dense output"),
+        ({"rtol": -1.0}, "rtol = -1: a positive number"),
+        ({"fixed_step": [0.0, 1.0]}, "from 0 to 1 s: they must increase from 0 to 2 s"),
+        ({"fixed_step": [[0.0]]}, "fixed_step has shape"),
+        ({"max_steps": 0}, "at least one step"),
+        ({"event": CoordinateLimit("angel", 0.0)}, "no coordinate 'angel'.*angle"),
+        ({"event": CoordinateLimit("angle")}, "'angle' has no range in the model"),
+        ({"event": Crossing(abs, "sideways")}, "'up', 'down' or None"),
+        ({"event": 3.0}, "event is a float"),
+        ({"progress": "loud"}, "progress = 'loud'"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_wrong_arguments(model, change, message):
+    arguments = {"q0": [0.0], "qd0": [0.0], "ts": TS} | change
+    with pytest.raises(ValueError, match=message):
+        simulate(model, **arguments)
+
+
+def test_wrong_shape_from_a_function_of_the_state(model):
+    with pytest.raises(ValueError, match=r"tau\(t, q, qd\) has shape \(\) for 1 coordinates"):
+        simulate(model, [0.0], [0.0], TS, tau=lambda t, q, qd: 1.0)
+
+
+def test_single_precision_is_told_apart():
+    with jax.enable_x64(False):
+        model = pendulum()
+        with pytest.raises(ValueError, match="needs double precision.*jax_enable_x64"):
+            simulate(model, [AMPLITUDE], [0.0], TS)
+        solution = simulate(model, [AMPLITUDE], [0.0], TS, rtol=1e-5, atol=1e-5)
+        assert solution.q.dtype == jnp.float32
+        assert np.abs(solution.q[:, 0] - exact(TS)).max() < 1e-3
+
+
+def test_progress_meter(model, capfd):
+    solution = simulate(model, [AMPLITUDE], [0.0], TS, progress=diffrax.TextProgressMeter())
+    jax.block_until_ready(solution.q)
+    jax.effects_barrier()
+    assert "100.00%" in capfd.readouterr().out
+    simulate(model, [AMPLITUDE], [0.0], TS, progress=True)
+    jax.effects_barrier()
+    assert "100.00%" in capfd.readouterr().err
