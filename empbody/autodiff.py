@@ -56,12 +56,9 @@ def body_transforms(model: Model, q: Float[Array, " nq"]) -> Float[Array, "nb 4 
     f = joint_variables(model, q)
     revolute = np.array(model.topology.revolute)
     angle, distance = jnp.where(revolute, f, 0), jnp.where(revolute, 0, f)
-    turned = jax.vmap(_rotation)(model.axis, angle)
-    joints = _transforms(
-        model.rotation @ turned,
-        model.translation
-        + (model.rotation @ (distance[:, None] * model.axis)[:, :, None])[:, :, 0],
-    )
+    turn = jax.vmap(_rotation)(model.axis, angle)
+    motions = _transforms(turn, distance[:, None] * model.axis)
+    joints = _transforms(model.rotation, model.translation) @ motions
     links = {-1: jnp.eye(4, dtype=f.dtype)}
     for i in model.topology.order:
         links[i] = links[model.topology.parents[i]] @ joints[i]

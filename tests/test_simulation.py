@@ -72,11 +72,10 @@ def on_circle():
 @pytest.mark.parametrize(
     ("solver", "tolerance", "error"),
     [
-        ("tsit5", 1e-10, 5e-9),
-        ("Dopri5", 1e-10, 5e-9),
-        ("dopri8", 1e-10, 5e-9),
+        ("tsit5", 1e-10, 1e-9),
         (RKF45(), 1e-10, 5e-9),
-        pytest.param("kvaerno5", 1e-8, 1e-6, marks=pytest.mark.slow),
+        pytest.param("Dopri5", 1e-10, 5e-9, marks=pytest.mark.slow),
+        pytest.param("kvaerno5", 1e-8, 2e-6, marks=pytest.mark.slow),
         pytest.param("TRBDF2", 1e-7, 1e-4, marks=pytest.mark.slow),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
@@ -91,17 +90,33 @@ def test_pendulum_follows_its_closed_form(model, solver, tolerance, error):
     np.testing.assert_array_equal(solution.q_final, solution.q[-1])
     taken = solution.stats["num_accepted_steps"] + solution.stats["num_rejected_steps"]
     assert 0 < solution.stats["num_steps"] == taken
+    with pytest.raises(ValueError, match="dense=True"):
+        solution.evaluate(1.0)
+
+
+def test_dense_output(model):
+    options = {"solver": "dopri8", "rtol": 1e-10, "atol": 1e-10, "max_steps": 128}
+    solution = simulate(model, [AMPLITUDE], [0.0], TS, dense=True, **options)
+    assert np.abs(solution.q[:, 0] - exact(TS)).max() < 5e-9
+    between = np.linspace(0.0, 2.0, 57)
+    q, qd = solution.evaluate(between)
+    assert q.shape == qd.shape == (57, 1)
+    np.testing.assert_allclose(q[:, 0], exact(between), atol=1e-8)
+    rate = (exact(between[1:-1] + 1e-5) - exact(between[1:-1] - 1e-5)) / 2e-5
+    np.testing.assert_allclose(qd[1:-1, 0], rate, atol=1e-6)
+    at_one, _ = solution.evaluate(1.0)
+    np.testing.assert_allclose(at_one, solution.q[10], atol=1e-14)
 
 
 def test_fixed_steps_converge_with_the_order_of_the_solver(model):
     errors = []
     for step in (0.04, 0.02):
-        solution = simulate(model, [AMPLITUDE], [0.0], TS, solver="dopri5", fixed_step=step)
+        solution = simulate(model, [AMPLITUDE], [0.0], TS, fixed_step=step)
         assert solution.stats["num_steps"] == round(2.0 / step)
         errors.append(np.abs(solution.q[-1, 0] - exact(TS[-1])))
     assert np.log2(errors[0] / errors[1]) > 4.5
     grid = np.linspace(0.0, 2.0, 101)
-    stepped = simulate(model, [AMPLITUDE], [0.0], TS, solver="dopri5", fixed_step=grid)
+    stepped = simulate(model, [AMPLITUDE], [0.0], TS, fixed_step=grid)
     assert stepped.stats["num_steps"] == 100
     np.testing.assert_allclose(stepped.q, solution.q, atol=1e-12)
 
@@ -112,37 +127,22 @@ def test_fixed_steps_of_an_implicit_solver(model):
     assert np.abs(solution.q[:, 0] - exact(TS)).max() < 1e-3
 
 
-def test_dense_output(model):
-    options = {"solver": "dopri8", "rtol": 1e-10, "atol": 1e-10, "max_steps": 128}
-    solution = simulate(model, [AMPLITUDE], [0.0], TS, dense=True, **options)
-    between = np.linspace(0.0, 2.0, 57)
-    q, qd = solution.evaluate(between)
-    assert q.shape == qd.shape == (57, 1)
-    np.testing.assert_allclose(q[:, 0], exact(between), atol=1e-8)
-    at_one, _ = solution.evaluate(1.0)
-    np.testing.assert_allclose(at_one, solution.q[10], atol=1e-14)
-    with pytest.raises(ValueError, match="dense=True"):
-        eqx.tree_at(
-            lambda s: s.interpolation, solution, None, is_leaf=lambda x: x is None
-        ).evaluate(1.0)
-
-
 def test_start_time_need_not_be_zero(model):
     shifted = simulate(model, [AMPLITUDE], [0.0], TS + 5.0)
     np.testing.assert_allclose(shifted.q[:, 0], exact(TS), atol=1e-6)
+    ending_at_zero = simulate(model, [AMPLITUDE], [0.0], TS - 2.0)
+    np.testing.assert_allclose(ending_at_zero.q[:, 0], exact(TS), atol=1e-6)
 
 
 def test_monitors(model, on_circle):
-    solution = simulate(
-        model, [AMPLITUDE], [0.0], TS, monitors={"height": lambda t, q, qd: -jnp.cos(q[0])}
-    )
-    np.testing.assert_allclose(solution.monitors["height"], -np.cos(solution.q[:, 0]))
-    solution = simulate(on_circle, [0.1], [0.0], TS[:4], monitors=("energy", "closure"))
-    np.testing.assert_allclose(solution.monitors["energy"], solution.energy(on_circle))
-    np.testing.assert_allclose(solution.monitors["closure"], solution.closure_error(on_circle))
-    assert solution.energy_drift(on_circle) < 1e-6
-    assert jnp.max(solution.monitors["closure"]) < 1e-14
-    assert jnp.all(jnp.abs(solution.energy(on_circle) - G * np.sqrt(1 - 0.01)) < 1e-6)
+    wanted = {"J": "energy", "open": "closure", "square": lambda t, q, qd: q[0] ** 2}
+    solution = simulate(on_circle, [0.1], [0.0], TS[:4], monitors=wanted)
+    energy = solution.energy(on_circle)
+    np.testing.assert_allclose(energy, G * np.sqrt(1 - 0.01), atol=1e-6)
+    np.testing.assert_allclose(solution.monitors["J"], energy, rtol=1e-12)
+    np.testing.assert_allclose(solution.monitors["square"], solution.q[:, 0] ** 2)
+    assert jnp.max(solution.monitors["open"]) < 1e-14
+    assert jnp.max(solution.closure_error(on_circle)) < 1e-14
     with pytest.raises(ValueError, match="no monitor 'enrgy'"):
         simulate(model, [0.0], [0.0], TS, monitors=("enrgy",))
 
@@ -150,24 +150,28 @@ def test_monitors(model, on_circle):
 # ---- generalised forces ----
 
 
-class Servo(eqx.Module):
-    gain: jax.Array
+class Push(eqx.Module):
+    """Takes gravity away and puts a spring and a ramp in its place."""
+
+    stiffness: jax.Array
+    ramp: jax.Array
 
     def __call__(self, t, q, qd):
-        return -self.gain * q - 0.1 * qd
+        return G * jnp.sin(q) - self.stiffness * q + self.ramp * t
 
 
 def test_forces_from_outside(model):
     held = simulate(model, [0.5], [0.0], TS, tau=[G * np.sin(0.5)])
     np.testing.assert_allclose(held.q, 0.5, atol=1e-10)
-    # gravity taken away and a spring put in its place: a harmonic oscillator
-    spring = simulate(model, [0.5], [0.0], TS, tau=lambda t, q, qd: G * jnp.sin(q) - 4.0 * q)
+    spring = simulate(model, [0.5], [0.0], TS, tau=Push(jnp.array(4.0), jnp.array(0.0)))
     np.testing.assert_allclose(spring.q[:, 0], 0.5 * np.cos(2 * TS), atol=1e-6)
-    by_time = simulate(model, [0.0], [0.0], TS, tau=lambda t, q, qd: G * jnp.sin(q) + t)
+    by_time = simulate(model, [0.0], [0.0], TS, tau=Push(jnp.array(0.0), jnp.array(1.0)))
     np.testing.assert_allclose(by_time.q[:, 0], TS**3 / 6, atol=1e-6)
-    element = pendulum(forces=[JointForce("bob", lambda t: t), CoordinateSpring("angle", 0.0)])
-    element = simulate(element, [0.0], [0.0], TS, tau=lambda t, q, qd: G * jnp.sin(q))
-    np.testing.assert_allclose(element.q, by_time.q, atol=1e-9)
+    # the same by elements of the model, with a function of time that closes over nothing
+    forces = [JointForce("bob", lambda t: t), CoordinateSpring("angle", stiffness=4.0)]
+    tau = Push(jnp.array(-4.0), jnp.array(0.0))
+    element = simulate(pendulum(forces=forces), [0.0], [0.0], TS, tau=tau)
+    np.testing.assert_allclose(element.q, by_time.q, atol=1e-8)
 
 
 def test_new_numbers_do_not_compile_again(model):
@@ -211,35 +215,52 @@ def test_coordinate_limit_stops_at_the_crossing(model):
     assert solution.energy_drift(model) < 1e-8
 
     ranged = pendulum(ranges={"angle": (-0.3, 1.5)})
-    again = simulate(ranged, [AMPLITUDE], [0.0], ts, event=CoordinateLimit("angle"), **tight)
-    np.testing.assert_allclose(again.t_final, solution.t_final, atol=1e-12)
+    assert CoordinateLimit("angle").limits(ranged) == (-0.3, 1.5)
+    assert CoordinateLimit("angle", upper=2.0).limits(ranged) == (-np.inf, 2.0)
 
 
-def test_earliest_of_several_events_stops(model):
-    """The second event fires first; the third is a boolean that never does."""
+class Passing(eqx.Module):
+    level: jax.Array
+
+    def __call__(self, t, q, qd):
+        return q[0] - self.level
+
+
+def test_several_events(model):
+    """Both limits are passed within one step and the nearer counts, then the crossing."""
     quarter = ellipk(np.sin(AMPLITUDE / 2) ** 2) / np.sqrt(G)
-    events = [
-        CoordinateLimit("angle", lower=-0.001),
-        Crossing(lambda t, q, qd: q[0], crossing="down"),
-        lambda t, q, qd: t > 1.9,
-    ]
-    solution = simulate(model, [AMPLITUDE], [0.0], TS, event=events, solver="dopri8", rtol=1e-10)
-    assert abs(solution.t_final - quarter) < 1e-7
-    assert bool(solution.events[1])
-    assert not bool(solution.events[2])
+
+    def run(low, level):
+        events = [
+            CoordinateLimit("angle", lower=low - 1e-4, upper=9.0),
+            Crossing(Passing(jnp.asarray(level)), "up"),
+            CoordinateLimit("angle", lower=low, upper=8.0),
+        ]
+        return simulate(model, [AMPLITUDE], [0.0], TS, event=events, rtol=1e-10, atol=1e-10)
+
+    nearer = run(0.0, 3.0)
+    assert abs(nearer.t_final - quarter) < 1e-8
+    np.testing.assert_array_equal(nearer.events, [False, False, True])
     # rising through zero comes three quarters of a period in
-    up = simulate(model, [AMPLITUDE], [0.0], TS, event=Crossing(lambda t, q, qd: q[0], "up"))
-    assert abs(up.t_final - 3 * quarter) < 1e-6
+    rising = run(-2.0, 0.0)
+    assert abs(rising.t_final - 3 * quarter) < 1e-8
+    np.testing.assert_array_equal(rising.events, [False, True, False])
+
+
+class Late(eqx.Module):
+    after: jax.Array
+
+    def __call__(self, t, q, qd):
+        return t > self.after
 
 
 def test_boolean_events_stop_at_the_end_of_a_step(model):
-    solution = simulate(
-        model, [AMPLITUDE], [0.0], TS, event=lambda t, q, qd: t > 0.55, fixed_step=0.1
-    )
-    np.testing.assert_allclose(solution.t_final, 0.6, atol=1e-12)
-    untouched = simulate(
-        model, [AMPLITUDE], [0.0], TS, event=lambda t, q, qd: t > 3.0, find_root=False
-    )
+    options = {"fixed_step": 0.1, "find_root": False}
+    start = model, [AMPLITUDE], [0.0], TS
+    stopped = simulate(*start, event=Late(jnp.asarray(0.55)), **options)
+    np.testing.assert_allclose(stopped.t_final, 0.6, atol=1e-12)
+    assert bool(stopped.status == SimulationStatus.event)
+    untouched = simulate(*start, event=Late(jnp.asarray(3.0)), **options)
     assert bool(untouched.status == SimulationStatus.done)
     np.testing.assert_array_equal(untouched.events, [False])
 
@@ -280,64 +301,62 @@ def test_batches_over_starts_and_models(model):
 
 
 @pytest.fixture(scope="module")
-def sensitivity(model):
-    """Gradient of the final angle to (q0, qd0, mass, gravity), by every adjoint."""
+def final_angle(model):
+    """Sum of later angles as a function of (q0, qd0, length, gravity), by an adjoint."""
 
-    def final(parameters, adjoint):
-        q0, qd0, com, fall = parameters
+    def total(parameters, adjoint):
+        q0, qd0, length, fall = parameters
         bent = eqx.tree_at(
             lambda m: (m.com, m.gravity),
             model,
-            (model.com.at[0, 1].set(-com), model.gravity.at[1].set(-fall)),
+            (model.com.at[0, 1].set(-length), model.gravity.at[1].set(-fall)),
         )
-        options = {"rtol": 1e-9, "atol": 1e-9, "max_steps": 128}
-        out = simulate(bent, q0[None], qd0[None], jnp.array([0.0, 0.5, 1.0]), adjoint=adjoint,
-                       throw=False, **options)  # fmt: skip
+        ts, options = jnp.array([0.0, 0.5, 1.0]), {"rtol": 1e-9, "atol": 1e-9, "max_steps": 128}
+        out = simulate(bent, q0[None], qd0[None], ts, adjoint=adjoint, throw=False, **options)
         return jnp.sum(out.q[1:])
 
-    return final, jnp.array([AMPLITUDE, 0.3, 1.0, G])
+    return total
 
 
-def test_adjoints_agree_with_finite_differences(sensitivity):
-    final, at = sensitivity
-    value = jax.jit(lambda p: final(p, "checkpoint"))
-    h = 1e-5
-    differences = np.array(
-        [(value(at + h * e) - value(at - h * e)) / (2 * h) for e in np.eye(4)]
+PARAMETERS = jnp.array([AMPLITUDE, 0.3, 1.0, G])
+
+
+def values_and_slopes(function, at, h):
+    """Gradient by autodiff and by central differences, in one compiled function."""
+    shifts = h * np.concatenate([np.zeros((1, at.size)), np.eye(at.size), -np.eye(at.size)])
+    values, slopes = jax.jit(jax.vmap(jax.value_and_grad(function)))(at[None] + shifts)
+    plus, minus = np.split(np.asarray(values[1:]), 2)
+    return slopes[0], (plus - minus) / (2 * h)
+
+
+def test_adjoints_agree_with_each_other_and_with_differences(final_angle):
+    reverse, differences = values_and_slopes(
+        lambda p: final_angle(p, "checkpoint"), PARAMETERS, 1e-5
     )
-    reverse = jax.jit(jax.grad(lambda p: final(p, "checkpoint")))(at)
-    forward = jax.jit(jax.jacfwd(lambda p: final(p, "forward")))(at)
-    back = jax.jit(jax.grad(lambda p: final(p, "backsolve")))(at)
     np.testing.assert_allclose(reverse, differences, rtol=1e-4)
+    forward = jax.jit(jax.jacfwd(lambda p: final_angle(p, "forward")))(PARAMETERS)
     np.testing.assert_allclose(reverse, forward, rtol=1e-10)
+    back = jax.jit(jax.grad(lambda p: final_angle(p, "backsolve")))(PARAMETERS)
     np.testing.assert_allclose(reverse, back, rtol=1e-5)
 
 
 @pytest.mark.slow
-def test_direct_adjoint_does_both_modes(sensitivity):
-    final, at = sensitivity
-    reverse = jax.jit(jax.grad(lambda p: final(p, "checkpoint")))(at)
-    direct = jax.jit(jax.grad(lambda p: final(p, diffrax.DirectAdjoint())))(at)
+def test_direct_adjoint(final_angle):
+    reverse = jax.jit(jax.grad(lambda p: final_angle(p, "checkpoint")))(PARAMETERS)
+    direct = jax.jit(jax.grad(lambda p: final_angle(p, diffrax.DirectAdjoint())))(PARAMETERS)
     np.testing.assert_allclose(direct, reverse, rtol=1e-10)
 
 
-def test_gradient_to_a_loop_closure(on_circle):
-    """Through the implicit rhythm, to the radius of the circle and to the start."""
+def test_gradient_through_a_loop_closure(on_circle):
+    """To the start and to the radius of the circle."""
 
-    def final(q0, radius):
-        part = on_circle.rhythm.rhythms[1]
-        part = eqx.tree_at(lambda r: r.residual.radius, part, radius)
-        bent = eqx.tree_at(lambda m: m.rhythm.rhythms[1], on_circle, part)
+    def final(parameters):
+        q0, radius = parameters
+        bent = eqx.tree_at(lambda m: m.rhythm.rhythms[1].residual.radius, on_circle, radius)
         return simulate(bent, q0[None], jnp.zeros(1), jnp.array([0.0, 0.3])).q_final[0]
 
-    at = jnp.asarray(0.3), jnp.asarray(1.0)
-    value = jax.jit(final)
-    slopes = jax.jit(jax.grad(final, argnums=(0, 1)))(*at)
-    h = 1e-5
-    for k in (0, 1):
-        plus = [x + h * (i == k) for i, x in enumerate(at)]
-        minus = [x - h * (i == k) for i, x in enumerate(at)]
-        np.testing.assert_allclose(slopes[k], (value(*plus) - value(*minus)) / (2 * h), rtol=1e-4)
+    slopes, differences = values_and_slopes(final, jnp.array([0.3, 1.0]), 1e-5)
+    np.testing.assert_allclose(slopes, differences, rtol=1e-4)
 
 
 # ---- failures ----
@@ -360,7 +379,8 @@ def test_running_out_of_steps(model):
     assert bool(soft.status == SimulationStatus.out_of_steps)
     assert 0.0 < soft.t_final < 2.0
     np.testing.assert_allclose(soft.q_final[0], exact(float(soft.t_final)), atol=1e-6)
-    message, _ = failure(model, [AMPLITUDE], [0.0], TS, max_steps=20, fixed_step=1e-3)
+    message, _ = failure(model, [AMPLITUDE], [0.0], TS, fixed_step=1e-4)
+    assert message.startswith("ran out of 16384 steps at t = 1.6384 s of 2 s")
     assert "enlarge fixed_step" in message
 
 
@@ -378,7 +398,7 @@ def test_unusable_starts(model, on_circle):
     limit = CoordinateLimit("angle", upper=1.0)
     with pytest.raises(SimulationError, match="at 1.2, not inside its limits -inf to 1"):
         simulate(model, [AMPLITUDE], [0.0], TS, event=limit)
-    massless = pendulum(mass=0.0)
+    massless = eqx.tree_at(lambda m: m.mass, model, jnp.zeros(1))
     assert "mass matrix singular" in failure(massless, [0.1], [0.0], TS)[0]
 
 
@@ -461,10 +481,7 @@ def test_single_precision_is_told_apart():
 
 
 def test_progress_meter(model, capfd):
-    solution = simulate(model, [AMPLITUDE], [0.0], TS, progress=diffrax.TextProgressMeter())
+    solution = simulate(model, [AMPLITUDE], [0.0], TS, progress=True)
     jax.block_until_ready(solution.q)
-    jax.effects_barrier()
-    assert "100.00%" in capfd.readouterr().out
-    simulate(model, [AMPLITUDE], [0.0], TS, progress=True)
     jax.effects_barrier()
     assert "100.00%" in capfd.readouterr().err

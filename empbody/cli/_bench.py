@@ -19,7 +19,6 @@ def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
         help="speed, as ratios against peers that are installed",
         description="Measure speed, as ratios against peers that are installed. Peers that are "
         "missing leave their figures null, with a reason.",
-        conflict_handler="resolve",
     )
     parser.set_defaults(command=run)
     parser.add_argument(

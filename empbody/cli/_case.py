@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from ..io import Table
 from ..model import Model
+from ..simulation._loops import why_open
 from ._errors import CommandError
 
 
@@ -77,6 +78,16 @@ def check_changes(changes: Mapping[str, float], known: tuple[str, ...]) -> dict[
         if not np.isfinite(value):
             raise CommandError(f"--set {name}={value}: a finite number is needed")
     return dict(changes)
+
+
+def why_not_closed(
+    model: Model, q: Float[np.ndarray, "rows nq"], joints: Float[np.ndarray, "rows nj"]
+) -> str:
+    """Why the first row without joint variables has none."""
+    row = int(np.argmax(~np.all(np.isfinite(joints), axis=1)))
+    reason = why_open(model, q[row]) or "the rhythm has no value there"
+    place = ", ".join(f"{x:.6g}" for x in q[row])
+    return f"the mechanism does not close at q = {place}: {reason}"
 
 
 def times(options: Options, duration: float, rows: int) -> Float[np.ndarray, " rows"]:

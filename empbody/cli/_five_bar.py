@@ -79,8 +79,9 @@ def run_five_bar(options: Options, progress: Progress) -> Result:
                 knots=(FIVE_BAR.knots, FIVE_BAR.values),
             ),
             "fig09_point_motion.png": functools.partial(
-                viz.point_motion, found.time, speeds, pushes, names=(options.rhythm, "classical"),
-                length="m", title="Five-bar: speed and acceleration of point p, "
+                viz.point_motion, found.time, speeds, pushes,
+                names=(f"{options.rhythm} rhythm", "constraint Jacobian"), length="m",
+                title="Five-bar: speed and acceleration of point p, "
                 "and the difference from the constraint Jacobian",
             ),
             "fig10_gradients.png": functools.partial(

@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Any
 
+import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -16,7 +17,7 @@ from ..model import Model
 from ..simulation import Solution, simulate
 from ..simulation._methods import SOLVERS
 from ._case import Options
-from ._progress import Progress, Timed, timed_twice
+from ._progress import Progress, Timed, timed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +45,7 @@ def forward(
     model; its work is taken off the energy, so that what is left should not change."""
     still = np.zeros_like(q0)
     with progress.stage(f"simulating as an ODE ({options.solver}, rtol {options.rtol:g})"):
-        solution, times = timed_twice(
+        solution, times = timed(
             lambda: simulate(
                 model, q0, still, time, solver=options.solver, rtol=options.rtol,
                 atol=options.atol, max_steps=options.max_steps, progress=progress.bar,
@@ -67,8 +68,10 @@ def forward(
     dae = None
     if options.dae:
         with progress.stage(f"the same as a DAE ({options.solver}, velocity projection)"):
-            dae, dae_times = timed_twice(lambda: _as_dae(model, loop, q0, time, options))
+            dae, dae_times = timed(lambda: _as_dae(model, loop, q0, time, options))
         summary["dae"] = _compare(dae, dae_times, solution, times)
+        if "failed" in summary["dae"]:
+            dae = None
     arrays = (np.asarray(x) for x in (solution.q, solution.qd, joints))
     return Forward(time, *arrays, dae=dae, summary=summary)
 
@@ -97,6 +100,7 @@ def _as_dae(
     return simulate_dae(
         constrained(model, loop), q0, np.zeros_like(q0), time, solver=SOLVERS[options.solver],
         rtol=options.rtol, atol=options.atol, max_steps=options.max_steps, projection="velocity",
+        throw=False,
     )  # fmt: skip
 
 
@@ -106,6 +110,9 @@ def _steps(solution: Solution | DAESolution) -> dict[str, int]:
 
 
 def _compare(dae: DAESolution, times: Timed, ode: Solution, ode_times: Timed) -> dict[str, Any]:
+    if bool(dae.result != diffrax.RESULTS.successful):
+        reason = " ".join(diffrax.RESULTS[dae.result].split())
+        return {"failed": reason, "steps": _steps(dae), "wall_times_s": times.as_json()}
     apart = np.asarray(dae.q - ode.q)
     apart_rate = np.asarray(dae.qd - ode.qd)
     return {
@@ -127,6 +134,8 @@ def rms(x: np.ndarray) -> float:
 
 def dae_words(dae: dict[str, Any], unit: str) -> str:
     """The DAE's figures in one line."""
+    if "failed" in dae:
+        return f"DAE     failed: {dae['failed']}"
     steps, walls = dae["steps"], dae["wall_times_s"]
     return (
         f"DAE     {steps['accepted']} steps ({steps['rejected']} rejected), "

@@ -63,8 +63,9 @@ def run_four_bar(options: Options, progress: Progress) -> Result:
                 title=f"Four-bar, branch {options.branch}: joint variables over the coordinate",
             ),
             "fig06_point_motion.png": functools.partial(
-                viz.point_motion, found.time, speeds, pushes, names=(options.rhythm, "classical"),
-                length="m", title="Four-bar: speed and acceleration of point p, "
+                viz.point_motion, found.time, speeds, pushes,
+                names=(f"{options.rhythm} rhythm", "constraint Jacobian"), length="m",
+                title="Four-bar: speed and acceleration of point p, "
                 "and the difference from the constraint Jacobian",
             ),
         },

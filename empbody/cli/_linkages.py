@@ -17,8 +17,10 @@ from ..kinematics import (
     point_velocity,
 )
 from ..model import Model
+from ._case import why_not_closed
 from ._classical import PointMotion
-from ._progress import Progress, Timed, timed_twice
+from ._errors import FAILURE, CommandError
+from ._progress import Progress, Timed, timed
 from ._trajectories import Hermite
 
 _ORIGIN = (0.0, 0.0, 0.0)
@@ -45,8 +47,10 @@ def follow(
     motion = path(time)
     arrays = tuple(jnp.asarray(x) for x in motion)
     with progress.stage(f"kinematics of {time.size} rows"):
-        found, times = timed_twice(lambda: _rows(model, *arrays))
+        found, times = timed(lambda: _rows(model, *arrays))
     joints, slopes, *point = (np.asarray(x) for x in found)
+    if not np.all(np.isfinite(joints)):
+        raise CommandError(why_not_closed(model, motion[0], joints), FAILURE)
     planar = PointMotion(*(x[:, :2] for x in point))
     return Kinematics(time, *motion, joints, slopes, planar, times)
 

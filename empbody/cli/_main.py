@@ -16,7 +16,7 @@ from ..io import FileFormatError
 from ..simulation import SimulationError
 from . import _bench, _run
 from ._errors import BAD_INPUT, FAILURE, CommandError, one_sentence
-from ._settings import configure_jax
+from ._settings import configure_jax, own_process
 
 _NEGATIVE = re.compile(r"-(\d+\.?\d*|\.\d+)[eE][+-]?\d+")
 
@@ -32,7 +32,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of `empbody`. Returns 0, or 2 for bad input, or 1 for a failure.
 
     Switches JAX to double precision and keeps compiled functions in the user's cache.
+    Without `argv` the process is taken to be the command's own (see `own_process`).
     """
+    if argv is None:
+        own_process()
     arguments = sys.argv[1:] if argv is None else list(argv)
     debug = "--debug" in arguments
     try:
@@ -56,11 +59,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     common = argparse.ArgumentParser(add_help=False)
-    common.add_argument(
-        "--json",
-        action="store_true",
-        help="a machine-readable summary on standard output, and nothing else there",
-    )
     common.add_argument("--quiet", action="store_true", help="no progress on standard error")
     common.add_argument("--debug", action="store_true", help="show the traceback of an error")
     parser = _Parser(

@@ -9,6 +9,8 @@ from typing import NamedTuple, TypeVar
 import jax
 
 T = TypeVar("T")
+_REPEATS = 5
+_PATIENCE = 1.0  # s
 
 
 class Progress:
@@ -50,17 +52,20 @@ class Timed(NamedTuple):
     first: float
     """the first call: compiling (or fetching from the cache) and running"""
     run: float
-    """the second call"""
+    """the fastest of a few more"""
 
     def as_json(self) -> dict[str, float]:
         return {"compile": max(self.first - self.run, 0.0), "run": self.run}
 
 
-def timed_twice(work: Callable[[], T]) -> tuple[T, Timed]:
-    """Result of `work` and its wall times, first call and second."""
-    times = []
-    for _ in range(2):
+def timed(work: Callable[[], T]) -> tuple[T, Timed]:
+    """Result of `work` and its wall times: the first call apart from later ones."""
+    begin = time.perf_counter()
+    result = jax.block_until_ready(work())
+    first = time.perf_counter() - begin
+    later: list[float] = []
+    while len(later) < _REPEATS and sum(later) < _PATIENCE:
         begin = time.perf_counter()
-        result = jax.block_until_ready(work())
-        times.append(time.perf_counter() - begin)
-    return result, Timed(*times)  # pyright: ignore[reportPossiblyUnboundVariable]
+        jax.block_until_ready(work())
+        later.append(time.perf_counter() - begin)
+    return result, Timed(first, min(later))

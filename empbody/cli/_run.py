@@ -59,6 +59,8 @@ def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
     )
     parser.set_defaults(command=run)
     add = parser.add_argument
+    add("--json", action="store_true",
+        help="a machine-readable summary on standard output, and nothing else there")  # fmt: skip
     add("mechanism", metavar="MECHANISM", help=", ".join(CASES))
     add("--out", metavar="DIR", help="folder for the results (default: out/MECHANISM)")
     add("--rhythm", default="implicit", choices=ROUTES, metavar="NAME",

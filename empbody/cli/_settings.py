@@ -4,6 +4,7 @@ import os
 import pathlib
 import sys
 
+import equinox
 import jax
 
 CACHE_VARIABLE = "EMPBODY_CACHE_DIR"
@@ -25,6 +26,18 @@ def configure_jax() -> None:
         return  # no place to keep them: compile every time
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+
+
+def own_process() -> None:
+    """Let checks inside compiled functions give NaN instead of raising.
+
+    JAX does not cache functions that can call back into Python, and a check that raises is
+    one. The commands look at their numbers and explain a NaN themselves. Equinox reads its
+    setting EQX_ON_ERROR when it is imported, which has happened by now; a user's choice
+    stands. Only for a process that runs nothing but a command.
+    """
+    if "EQX_ON_ERROR" not in os.environ and hasattr(equinox._errors, "EQX_ON_ERROR"):
+        equinox._errors.EQX_ON_ERROR = "nan"
 
 
 def cache_folder() -> pathlib.Path | None:

@@ -29,11 +29,11 @@ def _columns(*columns: tuple[float, ...]) -> np.ndarray:
 
 _KNOTS = np.arange(5.0)
 
-# Read off Fig. 4 of the manuscript: q from 0 over 1.5 and -1.5 back to 0.
+# The manuscript's Fig. 4: q from 0 over 1.5 and -1.5 back to 0 (m).
 FOUR_BAR = Hermite(_KNOTS, _columns((0, 1.5, -0.5, -1.5, 0)), _columns((0, 0, -2, 0, 0)))
 
-# Fig. 8 of the manuscript is given only as a drawing; this is a smooth pair of our own that
-# starts and ends at rest and crosses the steep parts of the manifold.
+# The manuscript's Fig. 8 is a drawing without figures; this is a pair of our own (rad) that
+# starts and ends at rest and crosses the steep part of the manifold.
 FIVE_BAR = Hermite(
     _KNOTS,
     _columns((0.4, 1.6, 0.6, -0.8, 0.4), (0.8, -0.4, -1.4, 0.2, 0.8)),

@@ -1,5 +1,6 @@
 """A mechanism in joint variables with constraints: index-1 differential-algebraic equations."""
 
+import dataclasses
 from typing import NamedTuple
 
 import equinox as eqx
@@ -150,15 +151,8 @@ def constrained(
             f"variables of {model.nq} coordinates: {model.nj - model.nq} equations are needed"
         )
     free = jnp.full(model.nj, jnp.inf)
-    names = model.joint_names
-    tree = Model(
-        **{
-            **{name: getattr(model, name) for name in model.__dataclass_fields__},
-            "rhythm": Identity(),
-            "lower": -free,
-            "upper": free,
-            "coordinate_names": names,
-        }
+    tree = dataclasses.replace(
+        model, rhythm=Identity(), lower=-free, upper=free, coordinate_names=model.joint_names
     )
     return Constrained(
         tree=tree,

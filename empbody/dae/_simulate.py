@@ -8,10 +8,20 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, PyTree
 
+from ..solvers import RKF45, TRBDF2, StageChord
 from ._constrained import Constrained
 from ._projecting import Projecting
 
 Projection = Literal["none", "velocity", "both"]
+
+# One object each, made once: a fresh one per call could compile again.
+_SOLVERS: dict[str, diffrax.AbstractSolver] = {
+    "tsit5": diffrax.Tsit5(),
+    "dopri8": diffrax.Dopri8(),
+    "rkf45": RKF45(),
+    "kvaerno5": diffrax.Kvaerno5(root_finder=diffrax.with_stepsize_controller_tols(StageChord)()),
+    "trbdf2": TRBDF2(),
+}
 
 
 class DAESolution(eqx.Module):
@@ -42,11 +52,11 @@ def simulate_dae(
     qd0: ArrayLike,
     ts: ArrayLike,
     *,
-    solver: diffrax.AbstractSolver | None = None,
+    solver: str | diffrax.AbstractSolver = "tsit5",
     projection: Projection = "velocity",
-    rtol: float = 1e-8,
-    atol: float = 1e-8,
-    dt0: float | None = None,
+    rtol: ArrayLike = 1e-8,
+    atol: ArrayLike = 1e-8,
+    dt0: ArrayLike | None = None,
     max_steps: int | None = 100_000,
     stepsize_controller: diffrax.AbstractStepSizeController | None = None,
     adjoint: diffrax.AbstractAdjoint | None = None,
@@ -57,7 +67,7 @@ def simulate_dae(
     **Arguments:**
 
     - `dae`: from `constrained`; its α and β add Baumgarte's stabilisation.
-    - `solver`: any Diffrax solver, explicit or implicit; Tsit5 if absent.
+    - `solver`: "tsit5", "dopri8", "rkf45", "kvaerno5", "trbdf2", or any Diffrax solver.
     - `projection`: after each step onto ġ = 0 ("velocity", as the manuscript does), onto
       g = 0 as well ("both"), or not at all ("none").
     - `rtol`, `atol`: on all joint variables and their rates. `stepsize_controller`
@@ -73,11 +83,20 @@ def simulate_dae(
     for name, value in zip(("q0", "qd0"), start, strict=True):
         if value.shape != (dae.model.nq,):
             raise ValueError(f"{name} has {value.size} numbers for {dae.model.nq} coordinates")
+    if isinstance(solver, str):
+        if solver.lower() not in _SOLVERS:
+            raise ValueError(f"there is no solver {solver!r}; choose one of {sorted(_SOLVERS)}")
+        solver = _SOLVERS[solver.lower()]
+    # As arrays, so that new tolerances run what was compiled.
     if stepsize_controller is None:
-        stepsize_controller = diffrax.PIDController(rtol=rtol, atol=atol)
-    options = {"dt0": dt0, "max_steps": max_steps, "throw": throw}
-    options["adjoint"] = diffrax.RecursiveCheckpointAdjoint() if adjoint is None else adjoint
-    solver = diffrax.Tsit5() if solver is None else solver
+        relative, absolute = (jnp.asarray(x, dtype=float) for x in (rtol, atol))
+        stepsize_controller = diffrax.PIDController(rtol=relative, atol=absolute)
+    options = {
+        "dt0": None if dt0 is None else jnp.asarray(dt0, dtype=float),
+        "max_steps": max_steps,
+        "throw": throw,
+        "adjoint": diffrax.RecursiveCheckpointAdjoint() if adjoint is None else adjoint,
+    }
     return _solve(dae, *start, times, solver, projection, stepsize_controller, options)
 
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..kinematics._lanes import cross, dot, mix, multiply, rotate
+from ..kinematics._lanes import cross, dot, mix, multiply
 from ..kinematics._links import LinkMotion
 from ..model import Topology
 from ._bodies import LaneBodies, WorldBodies, inertial_wrenches
@@ -75,7 +75,7 @@ def joint_mass_and_bias(
     second = world.inertia + _about_origin(world)
     lanes = second.shape[-1]
     parts = [
-        second.reshape(-1, 9, lanes),
+        second[:, *_TRIANGLE],
         first,
         jnp.broadcast_to(world.mass[:, None], (second.shape[0], 1, lanes)),
         moment,
@@ -83,20 +83,36 @@ def joint_mass_and_bias(
     ]
     carried = motion.topology.ancestors[list(motion.topology.massive_links)]
     composite = mix(carried.T, jnp.concatenate(parts, axis=1))
-    second = composite[:, :9].reshape(-1, 3, 3, lanes)
-    first, mass = composite[:, 9:12], composite[:, 12:13]
+    first, mass = composite[:, 6:9], composite[:, 9:10]
     turn, slide = motion.screw[:, :3], motion.screw[:, 3:]
-    bias = dot(turn, composite[:, 13:16]) + dot(slide, composite[:, 16:19])
-    spin = rotate(second, turn) + cross(first, slide)
+    bias = dot(turn, composite[:, 10:13]) + dot(slide, composite[:, 13:16])
+    spin = _rotate_symmetric(composite[:, :6], turn) + cross(first, slide)
     push = mass * slide + cross(turn, first)
     momentum = jnp.concatenate([spin, push], axis=1)
     # Row i: momentum of link i's subtree per unit ḟ_i; column j: an ancestor's screw.
-    pairs = sum(momentum[:, None, k] * motion.screw[None, :, k] for k in range(6))
+    pairs = _outer(momentum, motion.screw)
     ancestors = motion.topology.ancestors
-    below = np.asarray(ancestors - np.eye(len(ancestors)))[:, :, None]
-    pairs_below = pairs * jnp.asarray(below, dtype=pairs.dtype)
-    own = pairs * jnp.asarray(np.eye(len(ancestors))[:, :, None], dtype=pairs.dtype)
-    return own + pairs_below + jnp.swapaxes(pairs_below, 0, 1), bias
+    above = np.asarray(ancestors - 0.5 * np.eye(len(ancestors)))[:, :, None]
+    half = pairs * jnp.asarray(above, dtype=pairs.dtype)
+    return half + jnp.swapaxes(half, 0, 1), bias
+
+
+def _outer(a: Float[Array, "n 6 lanes"], b: Float[Array, "n 6 lanes"]) -> Array:
+    """a_i · b_j for all pairs; a plain matrix product where there is one lane."""
+    if a.shape[-1] == 1:
+        return (a[..., 0] @ b[..., 0].T)[..., None]
+    return sum(a[:, None, k] * b[None, :, k] for k in range(6))  # pyright: ignore
+
+
+_TRIANGLE = np.triu_indices(3)
+"""xx, xy, xz, yy, yz, zz"""
+
+
+def _rotate_symmetric(upper: Float[Array, "n 6 lanes"], v: Float[Array, "n 3 lanes"]) -> Array:
+    xx, xy, xz, yy, yz, zz = (upper[:, k] for k in range(6))
+    x, y, z = v[:, 0], v[:, 1], v[:, 2]
+    rows = [xx * x + xy * y + xz * z, xy * x + yy * y + yz * z, xz * x + yz * y + zz * z]
+    return jnp.stack(rows, axis=1)
 
 
 def _about_origin(world: WorldBodies) -> Float[Array, "nb 3 3 lanes"]:

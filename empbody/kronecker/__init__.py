@@ -18,17 +18,20 @@ from ._joints import (
 )
 from ._mass_matrix import body_mass_matrix, mass_matrix
 from ._points import point_acceleration, point_position, point_velocity
+from ._projection import Projected, closure_gamma, projection_gradients, projection_hessians
 from ._second_derivatives import transform_second_derivatives
 from ._transforms import Links, body_transforms, links
 from ._weights import first_weight, second_weight
 
 __all__ = [
     "Links",
+    "Projected",
     "bias",
     "body_coriolis",
     "body_gravity",
     "body_mass_matrix",
     "body_transforms",
+    "closure_gamma",
     "coriolis",
     "first_weight",
     "forward_dynamics",
@@ -44,6 +47,8 @@ __all__ = [
     "point_acceleration",
     "point_position",
     "point_velocity",
+    "projection_gradients",
+    "projection_hessians",
     "pseudo_inertia",
     "pseudo_inertias",
     "second_weight",

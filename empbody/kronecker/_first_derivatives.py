@@ -5,7 +5,6 @@ from typing import Literal
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
 from ..model import Model
@@ -59,7 +58,7 @@ def _closed(model: Model, tree: Links, grad: Float[Array, "nj nq"]) -> Float[Arr
     D = [jnp.zeros((4 * grad.shape[1], 4), dtype=grad.dtype)] * model.nb
     for b, link in enumerate(model.topology.body_links):
         if link >= 0:
-            carriers = np.array(model.topology.chain(link))
+            carriers = jnp.array(model.topology.chain(link))
             D[b] = jax.vmap(term, in_axes=(0, None))(carriers, poses[b]).sum(axis=0)
     return jnp.stack(D)
 

@@ -82,6 +82,6 @@ def _closed(
         j, s = carriers[ranks].T
         upper, lower = carriers[np.sort(ranks, axis=1)].T
         pairs = jax.vmap(pair, in_axes=(0, 0, 0, 0, None))(j, s, upper, lower, poses[b])
-        bends = jax.vmap(bending, in_axes=(0, None))(carriers, poses[b])
+        bends = jax.vmap(bending, in_axes=(0, None))(jnp.asarray(carriers), poses[b])
         DD[b] = pairs.sum(axis=0) + bends.sum(axis=0)
     return jnp.stack(DD)

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float
 
 from ..dynamics import forward_dynamics
 from ..model import Model
-from ._events import AbstractEvent, StateCondition
+from ._events import AbstractEvent, StateCondition, fired, grouped
 from ._first_crossing import FirstCrossing
 from ._loops import failing_softly
 from ._methods import with_stage_tolerances
@@ -20,6 +20,7 @@ from ._solution import Solution, closure_errors, energies
 from ._status import judge
 
 _DIRECTIONS = {"up": True, "down": False, None: None}
+MONITORS = {"energy": energies, "closure": lambda model, q, qd: closure_errors(model, q)}
 
 
 class Options(eqx.Module):
@@ -28,7 +29,7 @@ class Options(eqx.Module):
     solver: diffrax.AbstractSolver
     adjoint: diffrax.AbstractAdjoint
     events: tuple[AbstractEvent, ...]
-    monitors: tuple[tuple[str, Callable | None], ...]
+    monitors: tuple[tuple[str, str | Callable], ...]
     meter: diffrax.AbstractProgressMeter
     rtol: Float[Array, ""]
     atol: Float[Array, ""]
@@ -89,25 +90,24 @@ def _controller(
     return controller, None
 
 
-def _event(options: Options, t0: Array, t1: Array) -> diffrax.Event | None:
+def _event(options: Options, dtype: Any) -> diffrax.Event | None:
     if not options.events:
         return None
-    eps = float(np.finfo(t0.dtype).eps)
+    groups = [tuple(options.events[i] for i in group) for group in grouped(options.events)]
+    eps = float(np.finfo(dtype).eps)
     return diffrax.Event(
-        [StateCondition(event) for event in options.events],
-        FirstCrossing(rtol=4 * eps, atol=1e-300) if options.find_root else None,
-        [_DIRECTIONS[event.direction] for event in options.events],
+        [StateCondition(events) for events in groups],
+        FirstCrossing(rtol=4 * eps, atol=float(np.finfo(dtype).tiny))
+        if options.find_root
+        else None,
+        [_DIRECTIONS[events[0].direction] for events in groups],
     )
 
 
 def _monitor(options: Options, model: Model, ts: Array, q: Array, qd: Array) -> dict[str, Array]:
-    known = {
-        "energy": lambda: energies(model, q, qd),
-        "closure": lambda: closure_errors(model, q),
-    }
     return {
-        name: known[name]() if function is None else jax.vmap(function)(ts, q, qd)
-        for name, function in options.monitors
+        name: MONITORS[what](model, q, qd) if isinstance(what, str) else jax.vmap(what)(ts, q, qd)
+        for name, what in options.monitors
     }
 
 
@@ -151,7 +151,7 @@ def solve(
         saveat=diffrax.SaveAt(subs=at_times if plain else [at_times, at_end], dense=options.dense),
         stepsize_controller=controller,
         adjoint=options.adjoint,
-        event=_event(options, t0, t1),
+        event=_event(options, t0.dtype),
         max_steps=options.max_steps,
         throw=False,
         progress_meter=options.meter,
@@ -171,6 +171,9 @@ def solve(
     y_final = jnp.where(good, y_final, start)
     q, qd = jnp.split(y, 2, axis=1)
     q_final, qd_final = jnp.split(y_final, 2)
+    events = None
+    if out.event_mask is not None:
+        events = fired(options.events, out.event_mask, model, t_final, q_final, qd_final)
     finite = jnp.all(jnp.isfinite(jnp.where(reached[:, None], y, 0.0))) & jnp.all(
         jnp.isfinite(y_final)
     )
@@ -185,7 +188,7 @@ def solve(
         status=judge(out.result, good_start=good, at_end=t_final >= t1, finite=finite),
         result=out.result,
         stats={name: out.stats[name] for name in sorted(out.stats)},
-        events=None if out.event_mask is None else jnp.stack(out.event_mask),
+        events=events,
         monitors=_monitor(options, model, ts, q, qd),
         interpolation=out.interpolation,  # pyright: ignore[reportArgumentType]
     )

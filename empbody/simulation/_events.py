@@ -1,6 +1,7 @@
 """What can stop a simulation before its end."""
 
 import abc
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, cast
 
@@ -118,13 +119,45 @@ class Crossing(AbstractEvent):
 
 
 class StateCondition(eqx.Module):
-    """An event as Diffrax calls it: the state is (q, q̇) in one vector."""
+    """Events as Diffrax calls them: the state is (q, q̇) in one vector. The smallest of
+    several values counts."""
 
-    event: AbstractEvent
+    events: tuple[AbstractEvent, ...]
 
     def __call__(self, t: Any, y: Array, args: Any, **_: Any) -> Array:
         q, qd = jnp.split(y, 2)
-        return self.event.value(args.model, t, q, qd)
+        return functools.reduce(
+            jnp.minimum, [event.value(args.model, t, q, qd) for event in self.events]
+        )
+
+
+def grouped(events: tuple[AbstractEvent, ...]) -> list[tuple[int, ...]]:
+    """Positions of events that make one condition each.
+
+    Diffrax takes the first condition met in a step, which need not be the earliest. All
+    coordinate limits start positive, so their minimum finds the earliest of them.
+    """
+    limits = tuple(i for i, event in enumerate(events) if isinstance(event, CoordinateLimit))
+    others = [(i,) for i in range(len(events)) if i not in limits]
+    return [limits, *others] if limits else others
+
+
+def fired(
+    events: tuple[AbstractEvent, ...],
+    masks: list[Bool[Array, ""]],
+    model: Model,
+    t: Real[Array, ""],
+    q: Float[Array, " nq"],
+    qd: Float[Array, " nq"],
+) -> Bool[Array, " ne"]:
+    """Which events stopped the simulation, given which conditions did."""
+    out = [jnp.asarray(False)] * len(events)
+    for group, mask in zip(grouped(events), masks, strict=True):
+        values = [events[i].value(model, t, q, qd) for i in group]
+        for i, value in zip(group, values, strict=True):
+            nearest = value <= functools.reduce(jnp.minimum, values)
+            out[i] = mask if len(group) == 1 else mask & nearest
+    return jnp.stack(out)
 
 
 def as_events(event: Any, model: Model) -> tuple[AbstractEvent, ...]:

@@ -6,19 +6,16 @@ from typing import Any
 import diffrax
 import equinox as eqx
 import numpy as np
-from jaxtyping import Array, Float
 
 from ..model import Model
 from ..model._checks import is_concrete
 from . import _inputs
-from ._core import Options, solve
+from ._core import MONITORS, Options, solve
 from ._errors import SimulationError
 from ._events import as_events
 from ._explain import explain
 from ._methods import ADJOINTS, SOLVERS, by_name, progress_meter
 from ._solution import Solution
-
-_MONITORS = ("energy", "closure")
 
 
 def simulate(
@@ -39,7 +36,7 @@ def simulate(
     event: Any = None,
     find_root: bool = True,
     adjoint: str | diffrax.AbstractAdjoint = "checkpoint",
-    monitors: Sequence[str] | Mapping[str, Callable] = (),
+    monitors: Sequence[str] | Mapping[str, str | Callable] = (),
     progress: Any = False,
     throw: bool = True,
 ) -> Solution:
@@ -69,14 +66,15 @@ def simulate(
     - `max_steps`: number of steps, rejected ones included, after which to give up.
     - `dense`: keep what `Solution.evaluate` needs; memory grows with max_steps.
     - `event`: stops the simulation: `CoordinateLimit`, `Crossing`, a function of (t, q, qd)
-      that crosses zero or becomes True, or a sequence of these.
+      that crosses zero or becomes True, or a sequence of these. When several happen
+      within one step, the earliest coordinate limit wins, then the first in the list.
     - `find_root`: whether to find the time of a crossing to rounding (on the solver's
       interpolant), or to stop at the end of the step.
     - `adjoint`: "checkpoint" (reverse mode through the steps), "forward" (for jvp and
       jacfwd), "direct" (both, slower), "backsolve" (backwards in time, approximate; no
       events or dense output), or a Diffrax adjoint.
-    - `monitors`: "energy" (J) and "closure" (residual of loop closures), or functions of
-      (t, q, qd) by name; evaluated along ts into `Solution.monitors`.
+    - `monitors`: "energy" (J) and "closure" (residual of loop closures), or a mapping from
+      names to these or to functions of (t, q, qd); along ts in `Solution.monitors`.
     - `progress`: show a progress bar, or a Diffrax progress meter.
     - `throw`: raise `SimulationError` when the simulation fails. Under jit, vmap or grad
       the numbers are not known yet: the error then comes from within the compiled
@@ -130,7 +128,7 @@ def simulate(
 def _raising(solution: Solution) -> Solution:
     """The same, raising from within the compiled function where it has failed."""
 
-    def states(s: Solution) -> tuple[Float[Array, "..."], ...]:
+    def states(s: Solution) -> tuple[Any, ...]:
         return s.q, s.qd, s.t_final, s.q_final, s.qd_final
 
     checked = solution.status.error_if(states(solution), ~solution.succeeded)
@@ -138,18 +136,21 @@ def _raising(solution: Solution) -> Solution:
 
 
 def _monitors(
-    monitors: Sequence[str] | Mapping[str, Callable],
-) -> tuple[tuple[str, Callable | None], ...]:
-    if isinstance(monitors, Mapping):
-        return tuple(monitors.items())
-    names = (monitors,) if isinstance(monitors, str) else tuple(monitors)
-    for name in names:
-        if name not in _MONITORS:
+    monitors: Sequence[str] | Mapping[str, str | Callable],
+) -> tuple[tuple[str, str | Callable], ...]:
+    if isinstance(monitors, str):
+        monitors = (monitors,)
+    pairs = (
+        monitors.items() if isinstance(monitors, Mapping) else zip(monitors, monitors, strict=True)
+    )
+    chosen = tuple(pairs)
+    for _, what in chosen:
+        if isinstance(what, str) and what not in MONITORS:
             raise ValueError(
-                f"there is no monitor {name!r}; choose from {list(_MONITORS)} or give functions "
+                f"there is no monitor {what!r}; choose from {sorted(MONITORS)} or give functions "
                 "of (t, q, qd) by name"
             )
-    return tuple((name, None) for name in names)
+    return chosen
 
 
 def _step_count(max_steps: int) -> int:

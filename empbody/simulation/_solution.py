@@ -45,8 +45,8 @@ class Solution(eqx.Module):
     interpolation: diffrax.DenseInterpolation | None
 
     @property
-    def succeeded(self) -> Bool[Array, ""]:
-        """Whether the end of ts or an event was reached."""
+    def succeeded(self) -> Bool[Array, "..."]:
+        """Whether the end of ts or an event was reached; one answer per sample of a batch."""
         return succeeded(self.status)
 
     def evaluate(

@@ -45,5 +45,5 @@ def judge(
     return status.where(good_start, out, status.bad_start)
 
 
-def succeeded(status: SimulationStatus) -> Bool[Array, ""]:
+def succeeded(status: SimulationStatus) -> Bool[Array, "..."]:
     return (status == SimulationStatus.done) | (status == SimulationStatus.event)

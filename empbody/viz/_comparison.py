@@ -58,8 +58,9 @@ def _columns(
         top.set_ylabel(label)
         below = figure.add_subplot(grid[1, k])
         scale = float(np.max(np.abs(pair[1])))
-        below.plot(time, positive(np.abs(pair[0] - pair[1]) / scale), color=PALETTE[2], lw=0.9)
-        error_axis(below, "relative difference" if k == 0 else "")
+        apart = positive(np.abs(pair[0] - pair[1]) / scale)
+        below.plot(time, apart, ".", color=PALETTE[2], ms=2.5)
+        error_axis(below, "rel. difference" if k == 0 else "")
         share_time([top, below], time)
         if k == 0:
             top.legend(loc="best", handlelength=1.4)

@@ -48,29 +48,47 @@ def joint_manifold(
 ) -> Figure:
     """One joint variable over two coordinates (Ehsani 2016, Fig. 11), `path` drawn on it."""
     figure = new_figure()
-    ax = figure.subplots()
+    grid = figure.add_gridspec(1, 2, width_ratios=(1.0, 1.15))
+    _surface(figure.add_subplot(grid[0], projection="3d"), q1, q2, f, name)
+    ax = figure.add_subplot(grid[1])
     levels = np.linspace(float(f.min()), float(f.max()), 25)
     filled = ax.contourf(q1, q2, f.T, levels=levels, cmap="viridis")
-    ax.contour(q1, q2, f.T, levels=levels[::3], colors="white", linewidths=0.5, alpha=0.6)
+    ax.contour(
+        q1, q2, f.T, levels=levels[::3], colors="white", linewidths=0.5, alpha=0.6,
+        linestyles="solid",
+    )  # fmt: skip
     if path is not None:
         ax.plot(path[:, 0], path[:, 1], color="white", lw=3.0)
-        ax.plot(path[:, 0], path[:, 1], color=PALETTE[1], lw=1.6)
-        ax.annotate(
-            "desired trajectory", tuple(path[0]), xytext=(6, 6), textcoords="offset points",
-            color="white", fontsize=8,
-        )  # fmt: skip
+        ax.plot(path[:, 0], path[:, 1], color=PALETTE[1], lw=1.6, label="desired trajectory")
+        ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), borderaxespad=0.2)
     ax.set_aspect("equal")
     ax.grid(False)
     for axis in (ax.xaxis, ax.yaxis):
         in_multiples_of_pi(axis)
     ax.set_xlabel("$q_1$ (rad)")
-    ax.set_ylabel("$q_2$ (rad)")
-    ax.set_title(title)
-    bar = figure.colorbar(filled, ax=ax, label=f"{name} (rad)", shrink=0.95)
+    ax.set_ylabel("$q_2$ (rad)", labelpad=0)
+    figure.suptitle(title, x=0.01, ha="left", fontsize=9)
+    bar = figure.colorbar(filled, ax=ax, label=f"{name} (rad)", fraction=0.05)
     bar.ax.grid(False)
     bar.outline.set_visible(False)  # pyright: ignore[reportCallIssue]
     bar.ax.yaxis.set_major_locator(MultipleLocator(0.5))
     return figure
+
+
+def _surface(ax, q1: np.ndarray, q2: np.ndarray, f: np.ndarray, name: str) -> None:
+    x, y = np.meshgrid(q1, q2, indexing="ij")
+    ax.plot_surface(x, y, f, cmap="viridis", rcount=60, ccount=60, lw=0, antialiased=False)
+    ax.view_init(elev=32, azim=-122)
+    for axis in (ax.xaxis, ax.yaxis):
+        in_multiples_of_pi(axis)
+        axis.set_major_locator(MultipleLocator(np.pi))
+    ax.zaxis.set_major_locator(MultipleLocator(0.5))
+    for axis in (ax.xaxis, ax.yaxis, ax.zaxis):
+        axis.set_pane_color((1.0, 1.0, 1.0, 0.0))
+    ax.tick_params(labelsize=7, pad=-2)
+    ax.set_xlabel("$q_1$", labelpad=-6)
+    ax.set_ylabel("$q_2$", labelpad=-6)
+    ax.set_zlabel(name, labelpad=-6)
 
 
 def in_multiples_of_pi(axis) -> None:

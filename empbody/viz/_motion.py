@@ -44,14 +44,15 @@ def forward_dynamics(
     qd: Times,
     *,
     others: Mapping[str, tuple[Times, Times, Times]],
-    differences: Mapping[str, Times],
+    differences: Mapping[str, tuple[Times, Times]],
     title: str,
     q_unit: str = "rad",
 ) -> Figure:
     """Coordinate and speed of a simulation (Ehsani 2016, Fig. 18), and how far others are.
 
     `others` maps a name to (time, q, q̇), drawn as markers on the curves; `differences`
-    maps a name to |Δq| at `time`, drawn below on a logarithmic axis.
+    maps a name to (time, |Δq|), drawn below on a logarithmic axis: as a line if there are
+    many rows, and as markers if there are few.
     """
     figure = new_figure()
     grid = figure.add_gridspec(2, 2, height_ratios=(2.1, 1))
@@ -68,12 +69,18 @@ def forward_dynamics(
         share_time([ax], time)
         ax.set_ylabel(label)
     top[0].legend(loc="upper left", handlelength=1.2)
-    for j, (name, values) in enumerate(differences.items()):
-        below.plot(time, positive(values), color=PALETTE[1 + j], lw=1.2, label=name)
+    for j, (name, (when, values)) in enumerate(differences.items()):
+        look = {"ls": "-", "lw": 0.9} if when.size > 100 else {"ls": "none", "marker": "o"}
+        below.plot(
+            when, positive(values), color=PALETTE[1 + j], ms=3.5, zorder=3 - j, label=name, **look
+        )
     error_axis(below, rf"$|\Delta q|$ ({q_unit})")
     share_time([below], time)
     if differences:
-        below.legend(loc="lower right", ncols=len(differences), handlelength=1.2)
+        below.legend(
+            loc="lower left", bbox_to_anchor=(0.0, 0.98), ncols=len(differences), handlelength=1.2,
+            borderaxespad=0.0,
+        )  # fmt: skip
     else:
         below.text(0.5, 0.5, "nothing to compare with", color=GREY, transform=below.transAxes)
     figure.suptitle(title, x=0.01, ha="left", fontsize=9)

@@ -1,0 +1,25 @@
+"""Benchmarks, as ratios to peers that run in the same process."""
+
+import os
+import platform
+from typing import Any
+
+import jax
+
+from . import _squeezer, _trees
+
+
+def run(progress: Any) -> dict[str, Any]:
+    """All figures by key; `progress.stage(words)` is entered for each part."""
+    results: dict[str, Any] = {}
+    with progress.stage("right-hand sides"):
+        results |= _trees.run()
+    with progress.stage("squeezer: ODE against DAE"):
+        results |= _squeezer.run()
+    machine = {
+        "cores": os.cpu_count(),
+        "load": os.getloadavg(),
+        "python": platform.python_version(),
+        "jax": jax.__version__,
+    }
+    return {"results": results, "machine": machine}

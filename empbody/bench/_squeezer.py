@@ -1,0 +1,89 @@
+"""The squeezer as our ODE against the stabilised DAE, at equal accuracy.
+
+Both run the same solver at the loosest tolerance of a ladder that meets the accuracy; the
+time is that of a warm, compiled solve with the same saved rows.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from ..dae import constrained, simulate_dae
+from ..models import Q0_TEST_SET, SqueezerLoop, squeezer
+from ..simulation import simulate
+from ..simulation._methods import SOLVERS
+from ._timing import Figure, interleaved
+
+ACCURACY = 1e-5
+"""RMS error of q over 0.05 s, in radians, that both must reach."""
+_LADDER = 10.0 ** -np.arange(4.0, 12.01, 0.5)
+_TIMES = np.linspace(0.0, 0.05, 201)
+
+
+def run() -> dict[str, Figure]:
+    model = squeezer()
+    fourier = squeezer(rhythm="fourier")
+    dae = constrained(model, SqueezerLoop(), alpha=0.0, beta=0.0)
+    q0 = np.array([Q0_TEST_SET])
+    zero = np.zeros(1)
+    tight = simulate(model, q0, zero, _TIMES, solver="dopri8", rtol=1e-13, atol=1e-13)
+    truth = np.asarray(tight.q)
+
+    def ode(which: Any, solver: str) -> Callable:
+        return lambda tol: simulate(
+            which, q0, zero, _TIMES, solver=solver, rtol=tol, atol=tol, max_steps=200_000
+        )
+
+    def constraint(solver: str) -> Callable:
+        return lambda tol: simulate_dae(
+            dae,
+            q0,
+            zero,
+            _TIMES,
+            solver=SOLVERS[solver],
+            projection="velocity",
+            rtol=tol,
+            atol=tol,
+            throw=False,
+        )
+
+    figures = {}
+    for key, solver in (
+        ("squeezer_ode_over_dae", "tsit5"),
+        ("squeezer_ode_over_dae_dopri8", "dopri8"),
+        ("squeezer_ode_over_dae_kvaerno5", "kvaerno5"),
+    ):
+        figures[key] = _compare(ode(model, solver), constraint(solver), truth, solver=solver)
+    figures["squeezer_fourier_ode_over_dae"] = _compare(
+        ode(fourier, "tsit5"), constraint("tsit5"), truth, solver="tsit5"
+    )
+    return figures
+
+
+def _compare(ours: Callable, theirs: Callable, truth: np.ndarray, **note: Any) -> Figure:
+    mine, other = _loosest(ours, truth), _loosest(theirs, truth)
+    if mine is None or other is None:
+        return Figure.missing(f"no tolerance of the ladder reaches {ACCURACY} rad", **note)
+    fast, slow = interleaved([lambda: ours(mine).q, lambda: theirs(other).q], 9)
+    ratios = [b / a for a, b in zip(fast, slow, strict=True)]
+    return Figure.of(
+        ratios,
+        **note,
+        ode_ms=float(np.median(fast)) * 1e3,
+        dae_ms=float(np.median(slow)) * 1e3,
+        ode_tolerance=float(mine),
+        dae_tolerance=float(other),
+        ode_steps=int(ours(mine).stats["num_steps"]),
+        dae_steps=int(theirs(other).stats["num_steps"]),
+    )
+
+
+def _loosest(solve: Callable, truth: np.ndarray) -> float | None:
+    """The first tolerance of the ladder that meets the accuracy."""
+    for tolerance in _LADDER:
+        error = np.sqrt(np.mean((np.asarray(solve(jnp.asarray(tolerance)).q) - truth) ** 2))
+        if error < ACCURACY:
+            return float(tolerance)
+    return None

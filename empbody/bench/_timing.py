@@ -1,0 +1,79 @@
+"""Timing on a noisy machine: warm up, block, interleave with the peer, take medians."""
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+class Figure(dict):
+    """One measured number: value, spread (interquartile range), and the peer's, if any."""
+
+    @staticmethod
+    def of(samples: Sequence[float], **more: Any) -> "Figure":
+        quartiles = statistics.quantiles(samples, n=4)
+        spread = quartiles[2] - quartiles[0]
+        return Figure(value=statistics.median(samples), spread=spread, **more)
+
+    @staticmethod
+    def missing(reason: str, **more: Any) -> "Figure":
+        return Figure(value=None, reason=reason, **more)
+
+
+def seconds(work: Callable[[], Any]) -> float:
+    """Duration of one call, waiting for its result."""
+    begin = time.perf_counter()
+    jax.block_until_ready(work())
+    return time.perf_counter() - begin
+
+
+def interleaved(works: Sequence[Callable[[], Any]], repeats: int) -> list[list[float]]:
+    """Durations of several works in turn, so that the machine's moods hit all alike."""
+    for work in works:
+        jax.block_until_ready(work())
+    samples: list[list[float]] = [[] for _ in works]
+    for _ in range(repeats):
+        for work, times in zip(works, samples, strict=True):
+            times.append(seconds(work))
+    return samples
+
+
+def compile_seconds(function: Callable, *arguments: Any) -> float:
+    """Time of tracing and compiling alone, without any persistent cache."""
+    cached = jax.config.jax_enable_compilation_cache
+    jax.config.update("jax_enable_compilation_cache", False)
+    try:
+        jax.clear_caches()
+        begin = time.perf_counter()
+        jax.jit(function).lower(*arguments).compile()
+        return time.perf_counter() - begin
+    finally:
+        jax.config.update("jax_enable_compilation_cache", cached)
+
+
+def in_a_loop(acceleration: Callable, nq: int, steps: int) -> Callable[[], Any]:
+    """Work that evaluates a right-hand side `steps` times in one compiled loop, each time
+    at a state that depends on the result before."""
+
+    @jax.jit
+    def loop(q: jax.Array, qd: jax.Array) -> tuple[jax.Array, jax.Array]:
+        def advance(_: Any, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+            q, qd = state
+            return q + 1e-6 * qd, qd + 1e-6 * acceleration(q, qd)
+
+        return jax.lax.fori_loop(0, steps, advance, (q, qd))
+
+    q, qd = 0.1 * jnp.ones(nq), 0.2 * jnp.ones(nq)
+    return lambda: loop(q, qd)
+
+
+def in_a_batch(acceleration: Callable, nq: int, batch: int) -> Callable[[], Any]:
+    """Work that evaluates a right-hand side once for a batch of random states."""
+    rng = np.random.default_rng(0)
+    q, qd = jnp.asarray(rng.normal(size=(2, batch, nq)))
+    run = jax.jit(jax.vmap(acceleration))
+    return lambda: run(q, qd)
