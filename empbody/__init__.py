@@ -6,9 +6,12 @@ Angles in radians, SI units. Functions take one sample; batch with `jax.vmap`.
 from . import (
     autodiff as autodiff,
     calculus as calculus,
+    dae as dae,
     forces as forces,
     kronecker as kronecker,
+    models as models,
     rhythms as rhythms,
+    solvers as solvers,
 )
 from .dynamics import (
     applied_forces as applied_forces,
@@ -32,6 +35,8 @@ from .kinematics import (
     point_jacobian as point_jacobian,
     point_position as point_position,
     point_velocity as point_velocity,
+    transform_derivatives as transform_derivatives,
+    transform_second_derivatives as transform_second_derivatives,
 )
 from .model import (
     Ball as Ball,
@@ -44,6 +49,12 @@ from .model import (
     Revolute as Revolute,
     Universal as Universal,
     Weld as Weld,
+)
+from .simulation import (
+    CoordinateLimit as CoordinateLimit,
+    SimulationError as SimulationError,
+    Solution as Solution,
+    simulate as simulate,
 )
 
 __version__ = "0.1.0"

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+import empbody
 from empbody import autodiff, kronecker
 from empbody.model import Body, Chain, Model, Prismatic, Revolute, Weld
 from empbody.rhythms import AbstractRhythm, Identity, Neural
@@ -196,6 +197,7 @@ IMPLEMENTATIONS: dict[str, Any] = {
     "autodiff": autodiff,
     "kronecker_recursive": kronecker_in("recursive"),
     "kronecker_closed": kronecker_in("closed"),
+    "fast": empbody,
 }
 
 
@@ -233,7 +235,9 @@ def evaluate(implementation: str, shape: str) -> dict[str, Array]:
             found["mass_rate"] = jnp.einsum("kji,i->kj", slope, qd)
         return found
 
-    return jax.jit(jax.vmap(one))(*cases(shape))
+    # Each is run once, so compiling costs more than optimising gains.
+    quick = {"xla_backend_optimization_level": 0}
+    return jax.jit(jax.vmap(one), compiler_options=quick)(*cases(shape))
 
 
 def largest_error(found: Array, expected: Array) -> float:

@@ -22,7 +22,7 @@ LAYERS = (
     ("muscles",),
     ("dae",),
     ("kronecker", "autodiff"),
-    ("dynamics",),
+    ("dynamics", "forces"),
     ("kinematics",),
     ("model",),
     ("solvers", "rhythms"),

@@ -75,8 +75,8 @@ def run_five_bar(options: Options, progress: Progress) -> Result:
         },
         figures={
             "fig08_desired_trajectories.png": functools.partial(
-                viz.desired_trajectory, found.time, found.q, names=["$q_1$", "$q_2$"], unit="rad",
-                knots=(FIVE_BAR.knots, FIVE_BAR.values),
+                viz.coordinates_over_time, found.time, found.q, names=["$q_1$", "$q_2$"],
+                unit="rad", knots=(FIVE_BAR.knots, FIVE_BAR.values),
             ),
             "fig09_point_motion.png": functools.partial(
                 viz.point_motion, found.time, speeds, pushes,

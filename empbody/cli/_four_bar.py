@@ -54,7 +54,7 @@ def run_four_bar(options: Options, progress: Progress) -> Result:
         },
         figures={
             "fig04_desired_trajectory.png": functools.partial(
-                viz.desired_trajectory, found.time, found.q, names=["$q$"], unit="m",
+                viz.coordinates_over_time, found.time, found.q, names=["$q$"], unit="m",
                 knots=(FOUR_BAR.knots, FOUR_BAR.values),
             ),
             "fig05_joint_variables.png": functools.partial(

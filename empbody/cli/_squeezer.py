@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from .. import viz
 from ..io import Table
@@ -28,7 +28,7 @@ class Reference(NamedTuple):
     """A motion to measure errors against."""
 
     source: str
-    rows: Float[np.ndarray, " some"]
+    rows: Int[np.ndarray, " some"]
     """which rows of the simulation it holds"""
     q: Float[np.ndarray, " some"]
     qd: Float[np.ndarray, " some"]

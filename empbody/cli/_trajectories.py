@@ -23,7 +23,7 @@ class Hermite(NamedTuple):
         return curve(time), curve(time, 1), curve(time, 2)
 
 
-def _columns(*columns: tuple[float, ...]) -> np.ndarray:
+def _columns(*columns: tuple[float | int, ...]) -> np.ndarray:
     return np.array(columns, dtype=float).T
 
 

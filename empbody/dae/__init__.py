@@ -13,7 +13,6 @@ from ._constraints import Loop as Loop, RhythmLoop as RhythmLoop
 from ._projecting import Projecting as Projecting
 from ._simulate import (
     DAESolution as DAESolution,
-    Projection as Projection,
     simulate_dae as simulate_dae,
     vector_field as vector_field,
 )

@@ -1,6 +1,6 @@
 """Integrating the constrained equations."""
 
-from typing import Any, Literal
+from typing import Any
 
 import diffrax
 import equinox as eqx
@@ -11,8 +11,6 @@ from jaxtyping import Array, ArrayLike, Float, PyTree
 from ..solvers import RKF45, TRBDF2, StageChord
 from ._constrained import Constrained
 from ._projecting import Projecting
-
-Projection = Literal["none", "velocity", "both"]
 
 # One object each, made once: a fresh one per call could compile again.
 _SOLVERS: dict[str, diffrax.AbstractSolver] = {
@@ -48,12 +46,12 @@ class DAESolution(eqx.Module):
 
 def simulate_dae(
     dae: Constrained,
-    q0: ArrayLike,
-    qd0: ArrayLike,
-    ts: ArrayLike,
+    q0: Any,
+    qd0: Any,
+    ts: Any,
     *,
     solver: str | diffrax.AbstractSolver = "tsit5",
-    projection: Projection = "velocity",
+    projection: str = "velocity",
     rtol: ArrayLike = 1e-8,
     atol: ArrayLike = 1e-8,
     dt0: ArrayLike | None = None,
@@ -79,8 +77,8 @@ def simulate_dae(
     times = jnp.asarray(ts, dtype=float)
     if times.ndim != 1 or times.shape[0] < 2:
         raise ValueError(f"ts has shape {times.shape}: at least two times are needed")
-    start = [jnp.asarray(x, dtype=float).reshape(-1) for x in (q0, qd0)]
-    for name, value in zip(("q0", "qd0"), start, strict=True):
+    q, qd = (jnp.asarray(x, dtype=float).reshape(-1) for x in (q0, qd0))
+    for name, value in (("q0", q), ("qd0", qd)):
         if value.shape != (dae.model.nq,):
             raise ValueError(f"{name} has {value.size} numbers for {dae.model.nq} coordinates")
     if isinstance(solver, str):
@@ -97,7 +95,7 @@ def simulate_dae(
         "throw": throw,
         "adjoint": diffrax.RecursiveCheckpointAdjoint() if adjoint is None else adjoint,
     }
-    return _solve(dae, *start, times, solver, projection, stepsize_controller, options)
+    return _solve(dae, q, qd, times, solver, projection, stepsize_controller, options)
 
 
 def vector_field(t: Any, y: Float[Array, " two_nj"], dae: Constrained) -> Float[Array, " two_nj"]:

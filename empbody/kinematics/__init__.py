@@ -15,3 +15,7 @@ from ._points import (
     point_position as point_position,
     point_velocity as point_velocity,
 )
+from ._transforms import (
+    transform_derivatives as transform_derivatives,
+    transform_second_derivatives as transform_second_derivatives,
+)

@@ -8,7 +8,7 @@ from ._loops import (
     SqueezerLoop as SqueezerLoop,
 )
 from ._pendulum_chain import pendulum_chain as pendulum_chain
-from ._routes import ROUTES as ROUTES, Route as Route
+from ._routes import ROUTES as ROUTES
 from ._squeezer import squeezer as squeezer
 from ._squeezer_data import (
     Q0_MANUSCRIPT as Q0_MANUSCRIPT,

@@ -1,22 +1,22 @@
 """The planar five-bar linkage."""
 
 import math
-from typing import Literal
 
+import jax.numpy as jnp
 import numpy as np
 
 from ..model import Body, Model, Revolute, Weld
 from ..rhythms import AbstractRhythm
 from ._loops import FiveBarLoop
 from ._rods import rod
-from ._routes import Closure, Route, driven, unknowns
+from ._routes import Closure, driven, unknowns
 
 _Z = (0.0, 0.0, 1.0)
 
 
 def five_bar(
-    mode: Literal["neg", "pos"] = "neg",
-    rhythm: Route | AbstractRhythm = "implicit",
+    mode: str = "neg",
+    rhythm: str | AbstractRhythm = "implicit",
     *,
     l0: float = 3.0,
     l1: float = 1.0,
@@ -38,7 +38,7 @@ def five_bar(
     **Arguments:**
 
     - `mode`: the two assembly modes, by the sign of θ4.
-    - `rhythm`: how θ3, θ4 are made from q (see `Route`), or any rhythm from q to all four.
+    - `rhythm`: how θ3, θ4 are made from q (one of `ROUTES`), or any rhythm from q to all four.
       Both coordinates turn freely with "implicit", "projection", "molecule" and "fourier";
       splines hold for -π … π, since θ3 winds.
     - `l0`, …, `lp`: lengths (m).
@@ -51,8 +51,9 @@ def five_bar(
     """
     ranges = {}
     if not isinstance(rhythm, AbstractRhythm):
+        loop = FiveBarLoop(*(jnp.asarray(x, dtype=float) for x in (l0, l1, l2, l3, l4)))
         closure = Closure(
-            residual=FiveBarLoop(l0, l1, l2, l3, l4),
+            residual=loop,
             seed_q=np.zeros(2),
             seed_f=_seed(mode, l0, l1, l2, l3, l4),
             lower=-math.pi,

@@ -1,22 +1,22 @@
 """The planar four-bar linkage."""
 
 import math
-from typing import Literal
 
+import jax.numpy as jnp
 import numpy as np
 
 from ..model import Body, Model, Revolute, Weld
 from ..rhythms import AbstractRhythm
 from ._loops import FourBarLoop
 from ._rods import rod
-from ._routes import Closure, Route, unknowns
+from ._routes import Closure, unknowns
 
 _Z = (0.0, 0.0, 1.0)
 
 
 def four_bar(
-    branch: Literal["A", "B"] = "A",
-    rhythm: Route | AbstractRhythm = "implicit",
+    branch: str = "A",
+    rhythm: str | AbstractRhythm = "implicit",
     *,
     l0: float = 5.0,
     l1: float = 2.0,
@@ -40,7 +40,7 @@ def four_bar(
 
     - `branch`: the two motions with the same q. A holds θ = (π/2, -π/2, -atan 2) at q = 2,
       and has det ∂g/∂θ < 0; B is A turned upside down, θ(q) → -θ(-q).
-    - `rhythm`: how θ(q) is made (see `Route`), or any rhythm from q to (θ1, θ2, θ3).
+    - `rhythm`: how θ(q) is made (one of `ROUTES`), or any rhythm from q to (θ1, θ2, θ3).
     - `l0`, …, `lp`: lengths (m): of the bars, of bar2 up to its centre of mass, and of p.
     - `q_range`: range of q; it must stay clear of the folds, for Table 1 at ±2.05738.
     - `density`: the manuscript gives no masses; the bars are taken as slender uniform rods
@@ -52,7 +52,7 @@ def four_bar(
     lengths = {"l0": l0, "l1": l1, "l2": l2, "l3": l3}
     _check_assembly(lengths)
     if not isinstance(rhythm, AbstractRhythm):
-        loop = FourBarLoop(l0, l1, l2, l3, lcm2)
+        loop = FourBarLoop(*(jnp.asarray(x, dtype=float) for x in (l0, l1, l2, l3, lcm2)))
         middle = 0.5 * (q_range[0] + q_range[1])
         closure = Closure(
             residual=loop,

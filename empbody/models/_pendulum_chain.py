@@ -1,7 +1,5 @@
 """A chain of pendulums, for scaling."""
 
-from typing import Literal
-
 import numpy as np
 
 from ..model import Body, Model, Revolute
@@ -14,7 +12,7 @@ def pendulum_chain(
     length: float = 1.0,
     mass: float = 1.0,
     *,
-    axes: Literal["planar", "alternating", "random"] = "planar",
+    axes: str = "planar",
     seed: int = 0,
     gravity: tuple[float, float, float] = (0.0, -9.80665, 0.0),
 ) -> Model:

@@ -1,16 +1,16 @@
 """The ways from a loop closure to its rhythm, by name."""
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..kronecker._projection import Projected
 from ..rhythms import AbstractRhythm, Identity, Implicit, Molecule, Stack, premodel
 
-Route: TypeAlias = Literal[
-    "implicit", "projection", "molecule", "cubic", "cubic-not-a-knot", "quintic", "fourier"
-]
+_CLOSED = ("implicit", "projection", "molecule")
+_PREMODELLED = ("cubic", "cubic-not-a-knot", "quintic", "fourier")
+ROUTES: tuple[str, ...] = (*_CLOSED, *_PREMODELLED)
 """How f(q) and its derivatives are made from g(q, f) = 0:
 
 - "implicit": closed at every evaluation, derivatives by LU (exact; the default);
@@ -20,10 +20,6 @@ Route: TypeAlias = Literal[
 - "cubic", "cubic-not-a-knot", "quintic", "fourier": pre-modelled, that is swept once and
   fitted; "fourier" needs coordinates that turn in full.
 """
-
-_PREMODELLED = ("cubic", "cubic-not-a-knot", "quintic", "fourier")
-_CLOSED = ("implicit", "projection", "molecule")
-ROUTES: tuple[str, ...] = (*_CLOSED, *_PREMODELLED)
 
 
 class Closure(NamedTuple):
@@ -54,14 +50,14 @@ def unknowns(closure: Closure, route: str, order: int, spline_period: bool) -> A
             f"{closure.names[0]} has a range; use 'quintic'"
         )
     start = (closure.residual, closure.seed_q, closure.seed_f)
-    common = {"periodic": closure.periodic, "coordinates": closure.names}
+    common: dict[str, Any] = {"periodic": closure.periodic, "coordinates": closure.names}
     lower, upper = closure.lower, closure.upper
     if route in _PREMODELLED:
         if route == "fourier":
             common["order"] = order
         else:
             common["periodic"] = closure.periodic and spline_period
-        return premodel(*start, lower, upper, family=route, **common)[0]
+        return premodel(*start, lower, upper, **common, family=route)[0]
     # The differences reach a little over the ends of the range.
     margin = 0.01 if route == "molecule" and not closure.periodic else 0.0
     rhythm = Implicit.build(*start, lower - margin, upper + margin, **common)

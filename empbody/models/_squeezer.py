@@ -2,13 +2,14 @@
 
 import math
 
+import jax.numpy as jnp
 import numpy as np
 
 from ..forces import JointForce, PointSpring
 from ..model import Body, Model, Revolute
 from ..rhythms import AbstractRhythm
 from ._loops import SqueezerLoop
-from ._routes import Closure, Route, driven, unknowns
+from ._routes import Closure, driven, unknowns
 from ._squeezer_data import SqueezerData
 
 _Z = (0.0, 0.0, 1.0)
@@ -17,7 +18,7 @@ _SEED = np.array([-0.340, 0.487, -1.116, -1.349, 1.349, -1.054])
 
 
 def squeezer(
-    rhythm: Route | AbstractRhythm = "implicit",
+    rhythm: str | AbstractRhythm = "implicit",
     *,
     order: int = 14,
     data: SqueezerData | None = None,
@@ -33,7 +34,7 @@ def squeezer(
 
     **Arguments:**
 
-    - `rhythm`: how θ2 … θ7 are made from q (see `Route`), or any rhythm from q to all
+    - `rhythm`: how θ2 … θ7 are made from q (one of `ROUTES`), or any rhythm from q to all
       seven.
     - `order`: of the Fourier rhythm. The trajectory of the test set is met to 5e-6 rad
       (RMS over 0.05 s) at order 8 and to 4e-9 rad at 14.
@@ -41,10 +42,9 @@ def squeezer(
     """
     p = SqueezerData() if data is None else data
     if not isinstance(rhythm, AbstractRhythm):
+        lengths = (p.xa, p.ya, p.xb, p.yb, p.rr, p.d, p.ss, p.zt, p.e, p.u, p.zf)
         closure = Closure(
-            residual=SqueezerLoop(
-                p.xa, p.ya, p.xb, p.yb, p.rr, p.d, p.ss, p.zt, p.e, p.u, p.zf
-            ),
+            residual=SqueezerLoop(*(jnp.asarray(x, dtype=float) for x in lengths)),
             seed_q=np.zeros(1),
             seed_f=_SEED,
             lower=-math.pi,

@@ -60,6 +60,18 @@ def _rates(t: Any, y: Array, args: _Args) -> Array:
     return jnp.where(args.moving, jnp.concatenate([qd, qdd]), 0.0)
 
 
+def _unpacking(args: _Args) -> tuple[Callable, list[Array]]:
+    """The same rates with the arrays of `args` in a list: Diffrax 0.7.2 cannot backsolve
+    with an empty tuple, such as a model's forces may be, among the arguments."""
+    arrays, rest = eqx.partition(args, eqx.is_array)
+    leaves, structure = jax.tree.flatten(arrays)
+
+    def rates(t: Any, y: Array, leaves: list[Array]) -> Array:
+        return _rates(t, y, eqx.combine(jax.tree.unflatten(structure, leaves), rest))
+
+    return rates, leaves
+
+
 def _first_step(y: Array, slope: Array, rtol: Array, atol: Array, span: Array) -> Array:
     """A hundredth of the time that the state takes to change by its own size (the first
     guess of Hairer, Nørsett and Wanner, Solving Ordinary Differential Equations I, II.4)."""
@@ -137,18 +149,22 @@ def solve(
     solver = options.solver
     if options.fixed_step is not None:
         solver = with_stage_tolerances(solver, options.rtol, options.atol)
-    # Backsolve knows no sub-saves; it then takes the last saved state for the final one.
+    rates, args = _rates, _Args(soft, tau, good)
+    save = [diffrax.SubSaveAt(ts=ts), diffrax.SubSaveAt(t1=True)]
+    # Backsolve knows no sub-saves; the last saved state then counts as the final one.
     plain = isinstance(options.adjoint, diffrax.BacksolveAdjoint)
-    at_times, at_end = diffrax.SubSaveAt(ts=ts), diffrax.SubSaveAt(t1=True)
+    if plain:
+        rates, args = _unpacking(args)
+        save = diffrax.SubSaveAt(t0=True, ts=ts[1:])
     out = diffrax.diffeqsolve(
-        diffrax.ODETerm(_rates),  # pyright: ignore[reportArgumentType]
+        diffrax.ODETerm(rates),  # pyright: ignore[reportArgumentType]
         solver,
         t0=t0,
         t1=t1,
         dt0=dt0,
         y0=y0,
-        args=_Args(soft, tau, good),
-        saveat=diffrax.SaveAt(subs=at_times if plain else [at_times, at_end], dense=options.dense),
+        args=args,
+        saveat=diffrax.SaveAt(subs=save, dense=options.dense),
         stepsize_controller=controller,
         adjoint=options.adjoint,
         event=_event(options, t0.dtype),

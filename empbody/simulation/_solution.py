@@ -4,7 +4,7 @@ import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, ArrayLike, Bool, Float, Int
 
 from ..dynamics import mechanical_energy
 from ..model import Model
@@ -49,10 +49,8 @@ class Solution(eqx.Module):
         """Whether the end of ts or an event was reached; one answer per sample of a batch."""
         return succeeded(self.status)
 
-    def evaluate(
-        self, t: Float[Array, "*times"] | float
-    ) -> tuple[Float[Array, "*times nq"], Float[Array, "*times nq"]]:
-        """q and q̇ at any time between the start and `t_final`; needs `dense=True`."""
+    def evaluate(self, t: ArrayLike) -> tuple[Float[Array, "... nq"], Float[Array, "... nq"]]:
+        """q and q̇ at any time or times between the start and `t_final`; needs `dense=True`."""
         path = self.interpolation
         if path is None:
             raise ValueError("no dense output was kept; call simulate(..., dense=True)")

@@ -3,12 +3,12 @@ until `save` is called, and Matplotlib's global settings stay as they are."""
 
 from ._comparison import gradients, point_motion
 from ._joints import joint_manifold, joint_variables
-from ._motion import desired_trajectory, forward_dynamics
+from ._motion import coordinates_over_time, forward_dynamics
 from ._style import PALETTE, save
 
 __all__ = [
     "PALETTE",
-    "desired_trajectory",
+    "coordinates_over_time",
     "forward_dynamics",
     "gradients",
     "joint_manifold",

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MultipleLocator
 
-from ._style import PALETTE, label_ends, new_figure, styled
+from ._style import PALETTE, SIZE, label_ends, new_figure, styled
 
 
 @styled
@@ -47,7 +47,7 @@ def joint_manifold(
     title: str,
 ) -> Figure:
     """One joint variable over two coordinates (Ehsani 2016, Fig. 11), `path` drawn on it."""
-    figure = new_figure()
+    figure = new_figure((SIZE[0], 3.5))
     grid = figure.add_gridspec(1, 2, width_ratios=(1.0, 1.15))
     _surface(figure.add_subplot(grid[0], projection="3d"), q1, q2, f, name)
     ax = figure.add_subplot(grid[1])
@@ -88,7 +88,8 @@ def _surface(ax, q1: np.ndarray, q2: np.ndarray, f: np.ndarray, name: str) -> No
     ax.tick_params(labelsize=7, pad=-2)
     ax.set_xlabel("$q_1$", labelpad=-6)
     ax.set_ylabel("$q_2$", labelpad=-6)
-    ax.set_zlabel(name, labelpad=-6)
+    ax.set_title(f"{name} as a surface", y=0.93)
+    ax.set_box_aspect((1.0, 1.0, 0.75), zoom=0.95)
 
 
 def in_multiples_of_pi(axis) -> None:

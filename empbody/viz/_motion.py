@@ -12,15 +12,17 @@ Times = Float[np.ndarray, " rows"]
 
 
 @styled
-def desired_trajectory(
+def coordinates_over_time(
     time: Times,
     q: Float[np.ndarray, "rows nq"],
     *,
     names: Sequence[str],
     unit: str,
     knots: tuple[Float[np.ndarray, " knots"], Float[np.ndarray, "knots nq"]] | None = None,
+    title: str = "Desired trajectory: piecewise cubic Hermite, dots at its knots",
 ) -> Figure:
-    """Coordinates that a mechanism is told to follow (Ehsani 2016, Figs. 4 and 8)."""
+    """Coordinates over time, as those that a mechanism is told to follow (Ehsani 2016,
+    Figs. 4 and 8)."""
     figure = new_figure()
     ax = figure.subplots()
     for k in range(q.shape[1]):
@@ -31,7 +33,7 @@ def desired_trajectory(
     ax.margins(y=0.08)
     several = q.shape[1] > 1
     ax.set_ylabel(f"generalised coordinate{'s' if several else ''} ({unit})")
-    ax.set_title("Desired trajectory: piecewise cubic Hermite, dots at its knots")
+    ax.set_title(title)
     if several:
         label_ends(ax, float(time[-1]), q[-1].tolist(), names)
     return figure

@@ -1,0 +1,84 @@
+"""Every example runs, and its figures are right where something is known."""
+
+import importlib.util
+import pathlib
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.optimize
+
+FOLDER = pathlib.Path(__file__).parents[1] / "examples"
+
+
+def load(name: str):
+    spec = importlib.util.spec_from_file_location(f"example_{name}", FOLDER / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def check_four_bar(found):
+    assert found["q"].shape == (5, 1)
+    l3, step = 5.0**0.5, 1e-5
+    slope = (height_of_p(l3 + step) - height_of_p(l3 - step)) / (2 * step)
+    assert abs(float(found["slope"]) - slope) < 1e-8
+
+
+def height_of_p(l3: float) -> float:
+    """Of the four-bar at q = 0.5 with a third bar of length l3, with SciPy."""
+
+    def closure(angles):
+        a, b, c = angles
+        return [
+            2 * np.sin(a) + 2 * np.sin(b) - 0.5,
+            2 * np.sin(b) + l3 * np.sin(c) + 0.5,
+            2 * np.cos(a) + 4 * np.cos(b) + l3 * np.cos(c) - 5.0,
+        ]
+
+    a, b, c = scipy.optimize.fsolve(closure, np.cumsum([1.42, -2.25, 1.28]), xtol=1e-14)
+    return 2 * np.sin(a) + 4 * np.sin(b) + 5.0**0.5 / 2 * np.sin(c)
+
+
+def check_five_bar(found):
+    assert found["q"].shape == (2, 5, 2)
+    np.testing.assert_allclose(found["projection"], found["implicit"], rtol=1e-11)
+    np.testing.assert_allclose(found["molecule"], found["implicit"], rtol=1e-7)
+    assert float(jnp.max(found["drift"])) < 1e-6
+
+
+def check_squeezer(found):
+    assert abs(float(found["q"][-1, 0]) + 0.05478797217261769) < 1e-10
+    assert np.all(np.diff(found["ends"]) > 0)
+    assert float(found["slope"]) > 0
+
+
+def check_own_linkage(found):
+    assert found["crank"].shape == (5, 1)
+    assert found["finger"].shape == (5, 2)
+
+
+CASES = {
+    "four_bar": ({"duration": 0.1, "rows": 5}, check_four_bar),
+    "five_bar": ({"duration": 0.1, "rows": 5, "starts": 2}, check_five_bar),
+    "squeezer": ({"duration": 0.001, "rows": 5, "starts": 2}, check_squeezer),
+    "own_linkage": ({"duration": 0.1, "rows": 5}, check_own_linkage),
+}
+SLOW = ("five_bar", "squeezer")
+
+
+def test_every_example_is_tested():
+    assert {path.stem for path in FOLDER.glob("*.py")} == set(CASES)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in CASES]
+)
+def test_example(name):
+    options, check = CASES[name]
+    found = load(name).main(**options)
+    for value in found.values():
+        assert np.all(np.isfinite(value))
+    check(found)
