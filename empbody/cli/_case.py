@@ -50,18 +50,10 @@ class Result:
 def start(
     model: Model, q0: tuple[float, ...] | None, default: tuple[float, ...]
 ) -> Float[np.ndarray, " nq"]:
-    """Coordinates at the start, checked against the model's count and ranges."""
+    """Coordinates at the start, checked against the model's ranges."""
     values = default if q0 is None else q0
-    names = model.coordinate_names
-    if len(values) != len(names):
-        raise CommandError(
-            f"--q0 has {len(values)} numbers, and the mechanism has {len(names)} "
-            f"coordinates ({', '.join(names)})"
-        )
     lower, upper = np.asarray(model.lower), np.asarray(model.upper)
-    for k, name in enumerate(names):
-        if not np.isfinite(values[k]):
-            raise CommandError(f"--q0 gives {name} = {values[k]}, which is not a finite number")
+    for k, name in enumerate(model.coordinate_names):
         if not lower[k] <= values[k] <= upper[k]:
             raise CommandError(
                 f"--q0 gives {name} = {values[k]:.6g}, outside its range {lower[k]:.6g} to "

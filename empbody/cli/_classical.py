@@ -60,7 +60,7 @@ def _from_angles(lengths: tuple[float, ...], angles: np.ndarray) -> np.ndarray:
     return np.column_stack([starts, angles]).ravel()
 
 
-def _direction(angle: np.ndarray) -> np.ndarray:
+def _direction(angle: np.ndarray | float) -> np.ndarray:
     return np.stack([np.cos(angle), np.sin(angle)], axis=-1)
 
 

@@ -26,6 +26,7 @@ CASES: dict[str, Callable[[Options, Progress], Result]] = {
     "five-bar": run_five_bar,
     "squeezer": run_squeezer,
 }
+COORDINATES = {"four-bar": ("q",), "five-bar": ("q1", "q2"), "squeezer": ("q",)}
 # Coordinates that are angles are given in degrees unless --radians.
 _ANGLES = ("five-bar", "squeezer")
 
@@ -149,6 +150,8 @@ def _write(
 def _options(arguments: argparse.Namespace, name: str) -> Options:
     _check_numbers(arguments)
     q0 = arguments.q0
+    if q0 is not None:
+        _check_start(q0, COORDINATES[name])
     if q0 is not None and name in _ANGLES and not arguments.radians:
         q0 = [math.radians(x) for x in q0]
     order = {"five-bar": 16}.get(name, 14) if arguments.order is None else arguments.order
@@ -179,6 +182,14 @@ def _check_numbers(arguments: argparse.Namespace) -> None:
         value = getattr(arguments, name)
         if value is not None and not (math.isfinite(value) and value > 0):
             raise CommandError(f"--{name} {value:g}: a positive number is needed")
+
+
+def _check_start(q0: list[float], names: tuple[str, ...]) -> None:
+    if len(q0) != len(names):
+        raise CommandError(f"--q0 needs {len(names)} numbers ({', '.join(names)}), got {len(q0)}")
+    for name, value in zip(names, q0, strict=True):
+        if not math.isfinite(value):
+            raise CommandError(f"--q0 gives {name} = {value}, which is not a finite number")
 
 
 def _assignment(text: str) -> tuple[str, float]:

@@ -19,6 +19,11 @@ def is_concrete(value: Any) -> bool:
     return not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(value))
 
 
+def numbers(value: Any) -> Any:
+    """A NumPy array of known numbers, which is quick to work with; a JAX array of traced ones."""
+    return np.asarray(value, dtype=float) if is_concrete(value) else jnp.asarray(value, dtype=float)
+
+
 def unique_names(kind: str, names: Iterable[str]) -> None:
     seen: set[str] = set()
     for name in names:
@@ -35,9 +40,9 @@ def name_index(kind: str, names: Sequence[str], name: str) -> int:
     raise ValueError(f"there is no {kind} {name!r}; did you mean one of {near}?")
 
 
-def vector(where: str, value: Any) -> jax.Array:
+def vector(where: str, value: Any) -> Any:
     """Three finite numbers as an array."""
-    array = jnp.asarray(value, dtype=float)
+    array = numbers(value)
     if array.shape != (3,):
         raise ValueError(f"{where} needs 3 numbers, got shape {array.shape}")
     if is_concrete(array) and not np.all(np.isfinite(array)):
@@ -45,7 +50,7 @@ def vector(where: str, value: Any) -> jax.Array:
     return array
 
 
-def unit_axis(where: str, value: Any) -> jax.Array:
+def unit_axis(where: str, value: Any) -> Any:
     axis = vector(where, value)
     if is_concrete(axis):
         length = float(np.linalg.norm(axis))
@@ -54,22 +59,24 @@ def unit_axis(where: str, value: Any) -> jax.Array:
         if abs(length - 1.0) > _UNIT_TOLERANCE:
             unit = (np.asarray(axis) / length).tolist()
             raise ValueError(f"{where} has length {length:.6g}, not 1; did you mean {unit}?")
+        return axis / length
     return axis / jnp.linalg.norm(axis)
 
 
-def euler_xyz(angles: jax.Array) -> jax.Array:
+def euler_xyz(angles: Any) -> Any:
     """Rotation matrix of body-fixed X, Y, Z angles (radians)."""
-    (cx, cy, cz), (sx, sy, sz) = jnp.cos(angles), jnp.sin(angles)
-    one, zero = jnp.ones_like(cx), jnp.zeros_like(cx)
-    x = jnp.array([[one, zero, zero], [zero, cx, -sx], [zero, sx, cx]])
-    y = jnp.array([[cy, zero, sy], [zero, one, zero], [-sy, zero, cy]])
-    z = jnp.array([[cz, -sz, zero], [sz, cz, zero], [zero, zero, one]])
+    xp = np if is_concrete(angles) else jnp
+    (cx, cy, cz), (sx, sy, sz) = xp.cos(angles), xp.sin(angles)
+    one, zero = xp.ones_like(cx), xp.zeros_like(cx)
+    x = xp.array([[one, zero, zero], [zero, cx, -sx], [zero, sx, cx]])
+    y = xp.array([[cy, zero, sy], [zero, one, zero], [-sy, zero, cy]])
+    z = xp.array([[cz, -sz, zero], [sz, cz, zero], [zero, zero, one]])
     return x @ y @ z
 
 
-def rotation_matrix(where: str, value: Any) -> jax.Array:
+def rotation_matrix(where: str, value: Any) -> Any:
     """3×3 matrix from a matrix or from XYZ body-fixed Euler angles."""
-    array = jnp.asarray(value, dtype=float)
+    array = numbers(value)
     if array.shape == (3,):
         return euler_xyz(vector(where, array))
     if array.shape != (3, 3):
@@ -84,15 +91,16 @@ def rotation_matrix(where: str, value: Any) -> jax.Array:
     return array
 
 
-def inertia_matrix(body: Body) -> jax.Array:
+def inertia_matrix(body: Body) -> Any:
     """3×3 inertia about the centre of mass, checked to be that of a real body."""
     where = f"inertia of body {body.name!r}"
-    array = jnp.asarray(body.inertia, dtype=float)
+    array = numbers(body.inertia)
     if array.shape == (3,):
-        matrix = jnp.diag(array)
+        matrix = array * np.eye(3)
     elif array.shape == (6,):
         xx, yy, zz, xy, xz, yz = array
-        matrix = jnp.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+        xp = np if is_concrete(array) else jnp
+        matrix = xp.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
     elif array.shape == (3, 3):
         matrix = array
     else:
@@ -118,8 +126,8 @@ def _check_inertia(where: str, matrix: np.ndarray) -> None:
         )
 
 
-def mass(body: Body) -> jax.Array:
-    array = jnp.asarray(body.mass, dtype=float)
+def mass(body: Body) -> Any:
+    array = numbers(body.mass)
     if array.shape != ():
         raise ValueError(f"mass of body {body.name!r} needs one number, got {array.shape}")
     if is_concrete(array):

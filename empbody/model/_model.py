@@ -1,7 +1,7 @@
 """The model: a tree of links with a rhythm. Data and checks, no algorithms."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -137,15 +137,15 @@ class Model(eqx.Module):
         )
         lower, upper = _ranges(coordinates, ranges or {})
         model = Model(
-            axis=jnp.stack([link.axis for link in links]),
-            translation=jnp.stack([link.translation for link in links]),
-            rotation=jnp.stack([link.rotation for link in links]),
-            body_translation=jnp.stack([frame.translation for frame in frames]),
-            body_rotation=jnp.stack([frame.rotation for frame in frames]),
-            mass=jnp.stack(mass),
-            com=jnp.stack([_checks.vector(f"com of body {b.name!r}", b.com) for b in bodies]),
-            inertia=jnp.stack(inertia),
-            gravity=_checks.vector("gravity", gravity),
+            axis=_stack([link.axis for link in links]),
+            translation=_stack([link.translation for link in links]),
+            rotation=_stack([link.rotation for link in links]),
+            body_translation=_stack([frame.translation for frame in frames]),
+            body_rotation=_stack([frame.rotation for frame in frames]),
+            mass=_stack(mass),
+            com=_stack([_checks.vector(f"com of body {b.name!r}", b.com) for b in bodies]),
+            inertia=_stack(inertia),
+            gravity=jnp.asarray(_checks.vector("gravity", gravity), dtype=float),
             lower=lower,
             upper=upper,
             rhythm=rhythm,
@@ -168,25 +168,25 @@ class Model(eqx.Module):
         return eqx.tree_at(lambda m: m.rhythm, self, rhythm)
 
 
-class _Link(eqx.Module):
+class _Link(NamedTuple):
     """One joint variable with its placement in the parent link."""
 
     name: str
     parent: int
     revolute: bool
-    axis: jax.Array
-    translation: jax.Array
-    rotation: jax.Array
+    axis: Any
+    translation: Any
+    rotation: Any
 
 
-class _Frame(eqx.Module):
+class _Frame(NamedTuple):
     """A body frame's constant placement on a link."""
 
     link: int
-    translation: jax.Array
-    rotation: jax.Array
+    translation: Any
+    rotation: Any
 
-    def place(self, translation: jax.Array, rotation: jax.Array) -> "_Frame":
+    def place(self, translation: Any, rotation: Any) -> "_Frame":
         moved = self.translation + self.rotation @ translation
         return _Frame(self.link, moved, self.rotation @ rotation)
 
@@ -195,7 +195,7 @@ class _Tree:
     """Turns bodies with chain joints and welds into links; parents are placed first."""
 
     def __init__(self) -> None:
-        ground = _Frame(-1, jnp.zeros(3, dtype=float), jnp.eye(3, dtype=float))
+        ground = _Frame(-1, np.zeros(3), np.eye(3))
         self.frames: dict[str, _Frame] = {"ground": ground}
         self.links: list[_Link] = []
         self.owner: list[str] = []
@@ -240,17 +240,14 @@ class _Tree:
         )
         self.owner.append(body)
         here = len(self.links) - 1
-        return _Frame(here, jnp.zeros(3, dtype=float), jnp.eye(3, dtype=float))
+        return _Frame(here, np.zeros(3), np.eye(3))
 
     def in_order_of(self, bodies: Sequence[Body]) -> tuple[list[_Link], list[_Frame]]:
         """Links sorted by the user's list of bodies, and the frames of those bodies."""
         rank = {body.name: i for i, body in enumerate(bodies)}
         order = sorted(range(len(self.links)), key=lambda i: (rank[self.owner[i]], i))
         new = {old: i for i, old in enumerate(order)} | {-1: -1}
-        links = [
-            eqx.tree_at(lambda x: x.parent, self.links[old], new[self.links[old].parent])
-            for old in order
-        ]
+        links = [self.links[old]._replace(parent=new[self.links[old].parent]) for old in order]
         frames = [self.frames[body.name] for body in bodies]
         frames = [_Frame(new[f.link], f.translation, f.rotation) for f in frames]
         return links, frames
@@ -273,7 +270,14 @@ def _check_sizes(rhythm: AbstractRhythm, coordinates: Sequence[str], joints: Seq
         )
 
 
-def _has_mass(mass: jax.Array, inertia: jax.Array) -> bool:
+def _stack(rows: Sequence[Any]) -> jax.Array:
+    """One array of all rows; NumPy first, which is quicker than many small transfers."""
+    if _checks.is_concrete(rows):
+        return jnp.asarray(np.stack(rows), dtype=float)
+    return jnp.stack(rows)
+
+
+def _has_mass(mass: Any, inertia: Any) -> bool:
     if not _checks.is_concrete((mass, inertia)):
         return True  # a traced mass may be anything
     return bool(mass > 0.0) or bool(np.any(np.asarray(inertia) != 0.0))

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from ._style import GREY, PALETTE, error_axis, label_ends, new_figure, positive, share_time, styled
 
 Times = Float[np.ndarray, " rows"]
+Series = Float[np.ndarray, " _"]
 
 
 @styled
@@ -45,8 +46,8 @@ def forward_dynamics(
     q: Times,
     qd: Times,
     *,
-    others: Mapping[str, tuple[Times, Times, Times]],
-    differences: Mapping[str, tuple[Times, Times]],
+    others: Mapping[str, tuple[Series, Series, Series]],
+    differences: Mapping[str, tuple[Series, Series]],
     title: str,
     q_unit: str = "rad",
 ) -> Figure:
