@@ -66,7 +66,7 @@ LIMITS = {
         "implicit": EXACT,
         "projection": EXACT,
         "molecule": (1e-11, 1e-9, 1e-8),
-        "cubic": (1e-3, 2e-2, 5e-1),
+        "cubic": (1e-4, 5e-2, 1.0),
         "quintic": (1e-7, 5e-5, 2e-3),
         "fourier": (1e-3, 1e-2, 2e-1),
     },

@@ -163,10 +163,8 @@ def link_motion(
     identity: bool,
 ) -> LinkMotion:
     """Motion of all links; `jet` is the rhythm's, lanes last."""
-    f, jacobian, curvature = jet
+    f, jacobian, curvature = jet if identity else materialise(*jet)
     fd = qd if identity else jnp.sum(jacobian * qd[None], axis=1)
-    if not identity:
-        f, jacobian, curvature, fd = materialise(f, jacobian, curvature, fd)
     transform = link_transforms(tree, f)
     # Results do not depend on this point, so neither do their derivatives.
     origin = jax.lax.stop_gradient(transform[tree.topology.order[-1], :, 3][None])

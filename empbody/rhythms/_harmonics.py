@@ -11,18 +11,11 @@ from jaxtyping import Array, Float
 def harmonics(x: Float[Array, ""], period: Float[Array, ""], order: int) -> Float[Array, " n"]:
     """The basis at x.
 
-    One cosine and one sine are evaluated; each pass of angle addition doubles the number of
-    multiples. Rounding grows like k, as that of the angle kωx itself does.
+    Every multiple's sine is taken directly: angle addition needs fewer of them, but many
+    dependent steps, and each step is a kernel of its own.
     """
-    angle = 2 * jnp.pi / period * x
-    cosines, sines = jnp.cos(angle)[None], jnp.sin(angle)[None]
-    while cosines.shape[0] < order:
-        n = order - cosines.shape[0]
-        c, s = cosines[-1], sines[-1]
-        more = cosines[:n] * c - sines[:n] * s, sines[:n] * c + cosines[:n] * s
-        cosines = jnp.concatenate([cosines, more[0]])
-        sines = jnp.concatenate([sines, more[1]])
-    return jnp.concatenate([jnp.ones_like(angle)[None], cosines[:order], sines[:order]])
+    phase = 2 * jnp.pi / period * x * jnp.arange(1, order + 1)
+    return jnp.concatenate([jnp.ones_like(x)[None], jnp.cos(phase), jnp.sin(phase)])
 
 
 def differentiate(

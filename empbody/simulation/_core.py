@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float
 
 from ..dynamics import forward_dynamics
 from ..model import Model
-from ._events import AbstractEvent, StateCondition, fired, grouped
+from ._events import AbstractEvent, CoordinateLimit, StateCondition, fired, grouped
 from ._first_crossing import FirstCrossing
 from ._loops import failing_softly
 from ._methods import with_stage_tolerances
@@ -123,6 +123,63 @@ def _monitor(options: Options, model: Model, ts: Array, q: Array, qd: Array) -> 
     }
 
 
+def _good_start(options: Options, model: Model, start: Array, slope: Array) -> Bool[Array, ""]:
+    """Finite, within the ranges and limits, and with an acceleration."""
+    q, qd = jnp.split(start, 2)
+    good = jnp.all((q >= model.lower) & (q <= model.upper))
+    good &= jnp.all(jnp.isfinite(start)) & jnp.all(jnp.isfinite(slope))
+    for event in options.events:
+        if isinstance(event, CoordinateLimit):
+            good &= event.holds_at_start(model, q, qd, jnp.split(slope, 2)[1])
+    return good
+
+
+def _integrate(
+    options: Options, args: _Args, ts: Array, y0: Array, slope: Array
+) -> tuple[diffrax.Solution, Array, Array, Array, Array]:
+    """Diffrax's solution, the times and states saved, and the last of each."""
+    t0, t1 = ts[0], ts[-1]
+    solver = options.solver
+    controller, dt0 = _controller(options, t0, t1)
+    if options.fixed_step is not None:
+        solver = with_stage_tolerances(solver, options.rtol, options.atol)
+    elif options.dt0 is not None:
+        dt0 = options.dt0
+    else:  # the choice of steps is not differentiated
+        y, rate = jax.lax.stop_gradient((y0, slope))
+        dt0 = _first_step(y, rate, options.rtol, options.atol, t1 - t0)
+        dt0 = jnp.where(args.moving, dt0, t1 - t0)
+    rates, packed = _rates, args
+    save = [diffrax.SubSaveAt(ts=ts), diffrax.SubSaveAt(t1=True)]
+    # Backsolve knows no sub-saves; the last saved state then counts as the final one.
+    plain = isinstance(options.adjoint, diffrax.BacksolveAdjoint)
+    if plain:
+        rates, packed = _unpacking(args)
+        save = diffrax.SubSaveAt(t0=True, ts=ts[1:])
+    out = diffrax.diffeqsolve(
+        diffrax.ODETerm(rates),  # pyright: ignore[reportArgumentType]
+        solver,
+        t0=t0,
+        t1=t1,
+        dt0=dt0,
+        y0=y0,
+        args=packed,
+        saveat=diffrax.SaveAt(subs=save, dense=options.dense),
+        stepsize_controller=controller,
+        adjoint=options.adjoint,
+        event=_event(options, t0.dtype),
+        max_steps=options.max_steps,
+        throw=False,
+        progress_meter=options.meter,
+    )
+    times: Any = out.ts
+    states: Any = out.ys
+    if not plain:
+        return out, times[0], states[0], times[1][0], states[1][0]
+    last = jnp.sum(jnp.isfinite(times)) - 1
+    return out, times, states, times[last], states[last]
+
+
 @eqx.filter_jit
 def solve(
     model: Model,
@@ -134,65 +191,25 @@ def solve(
 ) -> Solution:
     """Integrate from ts[0] to ts[-1]."""
     soft = failing_softly(model)
-    t0, t1 = ts[0], ts[-1]
     start = jnp.concatenate([q0, qd0])
-    slope = _rates(t0, start, _Args(soft, tau, jnp.asarray(True)))
-    inside = jnp.all((q0 >= model.lower) & (q0 <= model.upper))
-    good = inside & jnp.all(jnp.isfinite(start)) & jnp.all(jnp.isfinite(slope))
+    slope = _rates(ts[0], start, _Args(soft, tau, jnp.asarray(True)))
+    good = _good_start(options, model, start, slope)
     # A start that is not usable stands still, so that it costs a batch nothing.
     y0 = jnp.where(good | jnp.isfinite(start), start, 0.0)
-    controller, dt0 = _controller(options, t0, t1)
-    if options.fixed_step is None:
-        guess = _first_step(y0, slope, options.rtol, options.atol, t1 - t0)
-        dt0 = jnp.where(good, guess, t1 - t0) if options.dt0 is None else options.dt0
-        dt0 = jax.lax.stop_gradient(dt0)
-    solver = options.solver
-    if options.fixed_step is not None:
-        solver = with_stage_tolerances(solver, options.rtol, options.atol)
-    rates, args = _rates, _Args(soft, tau, good)
-    save = [diffrax.SubSaveAt(ts=ts), diffrax.SubSaveAt(t1=True)]
-    # Backsolve knows no sub-saves; the last saved state then counts as the final one.
-    plain = isinstance(options.adjoint, diffrax.BacksolveAdjoint)
-    if plain:
-        rates, args = _unpacking(args)
-        save = diffrax.SubSaveAt(t0=True, ts=ts[1:])
-    out = diffrax.diffeqsolve(
-        diffrax.ODETerm(rates),  # pyright: ignore[reportArgumentType]
-        solver,
-        t0=t0,
-        t1=t1,
-        dt0=dt0,
-        y0=y0,
-        args=args,
-        saveat=diffrax.SaveAt(subs=save, dense=options.dense),
-        stepsize_controller=controller,
-        adjoint=options.adjoint,
-        event=_event(options, t0.dtype),
-        max_steps=options.max_steps,
-        throw=False,
-        progress_meter=options.meter,
+    out, times, states, t_final, y_final = _integrate(
+        options, _Args(soft, tau, good), ts, y0, slope
     )
-    saved, end = ((out.ts, out.ys), None) if plain else zip(out.ts, out.ys, strict=True)
-    reached = good & jnp.isfinite(saved[0])
-    y = jnp.where(reached[:, None], saved[1], jnp.nan)
     # The start is what was given, also where nothing could be integrated.
-    y = y.at[0].set(start)
-    reached = reached.at[0].set(True)
-    if end is None:
-        last = jnp.sum(reached) - 1
-        t_final, y_final = ts[last], y[last]
-    else:
-        t_final, y_final = end[0][0], end[1][0]
-    t_final = jnp.where(good, t_final, t0)
+    reached = (good & jnp.isfinite(times)).at[0].set(True)
+    y = jnp.where(reached[:, None], states, jnp.nan).at[0].set(start)
+    t_final = jnp.where(good, t_final, ts[0])
     y_final = jnp.where(good, y_final, start)
     q, qd = jnp.split(y, 2, axis=1)
     q_final, qd_final = jnp.split(y_final, 2)
     events = None
     if out.event_mask is not None:
         events = fired(options.events, out.event_mask, model, t_final, q_final, qd_final)
-    finite = jnp.all(jnp.isfinite(jnp.where(reached[:, None], y, 0.0))) & jnp.all(
-        jnp.isfinite(y_final)
-    )
+    finite = jnp.all(jnp.isfinite(y) | ~reached[:, None]) & jnp.all(jnp.isfinite(y_final))
     return Solution(
         ts=ts,
         q=q,
@@ -201,7 +218,7 @@ def solve(
         t_final=t_final,
         q_final=q_final,
         qd_final=qd_final,
-        status=judge(out.result, good_start=good, at_end=t_final >= t1, finite=finite),
+        status=judge(out.result, good_start=good, at_end=t_final >= ts[-1], finite=finite),
         result=out.result,
         stats={name: out.stats[name] for name in sorted(out.stats)},
         events=events,

@@ -7,9 +7,11 @@ from typing import Any, Literal, cast
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Real
 
 from ..model import Model
+from ..model._checks import is_concrete
 
 Direction = Literal["up", "down"] | None
 
@@ -79,7 +81,30 @@ class CoordinateLimit(AbstractEvent):
         here = q[model.coordinate_index(self.coordinate)]
         return jnp.minimum(here - low, high - here)
 
+    def holds_at_start(
+        self,
+        model: Model,
+        q: Float[Array, " nq"],
+        qd: Float[Array, " nq"],
+        qdd: Float[Array, " nq"],
+    ) -> Bool[Array, ""]:
+        """Inside, or on a limit and not about to leave: else it would never be crossed."""
+        low, high = self.limits(model)
+        index = model.coordinate_index(self.coordinate)
+
+        def inside(gap: Array, rate: Array, curve: Array) -> Array:
+            return (gap > 0) | ((gap == 0) & ((rate > 0) | ((rate == 0) & (curve >= 0))))
+
+        here, rate, curve = q[index], qd[index], qdd[index]
+        return inside(here - low, rate, curve) & inside(high - here, -rate, -curve)
+
     def check(self, model: Model) -> None:
+        limits = self.limits(model)
+        if is_concrete(limits) and np.all(np.isinf(limits)):
+            raise ValueError(
+                f"coordinate {self.coordinate!r} has no range in the model: give its "
+                "CoordinateLimit a lower or upper"
+            )
         model.coordinate_index(self.coordinate)
 
     def describe(self) -> str:

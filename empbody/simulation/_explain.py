@@ -4,6 +4,7 @@ import diffrax
 import numpy as np
 
 from ..model import Model
+from ._core import Options
 from ._inputs import why_bad_start
 from ._loops import why_open
 from ._methods import is_implicit
@@ -16,17 +17,16 @@ def explain(
     model: Model,
     q0: np.ndarray,
     qd0: np.ndarray,
-    solver: diffrax.AbstractSolver,
-    fixed_step: np.ndarray | None,
+    options: Options,
 ) -> str:
     """The reason, the time, and what to do."""
     status = solution.status
     t, q, qd = float(solution.t_final), np.asarray(solution.q_final), np.asarray(solution.qd_final)
     start, end = float(solution.ts[0]), float(solution.ts[-1])
     if bool(status == SimulationStatus.bad_start):
-        return why_bad_start(model, q0, qd0)
+        return why_bad_start(model, q0, qd0, options.events)
     if bool(status == SimulationStatus.out_of_steps):
-        remedy = "loosen rtol and atol" if fixed_step is None else "enlarge fixed_step"
+        remedy = "loosen rtol and atol" if options.fixed_step is None else "enlarge fixed_step"
         return (
             f"ran out of {int(solution.stats['max_steps'])} steps at t = {t:.6g} s of "
             f"{end:.6g} s; raise max_steps or {remedy}"
@@ -35,7 +35,9 @@ def explain(
         reason = _ahead(model, q, qd, 1e-9 * (end - start))
         if reason is not None:
             return f"the rhythm failed at t = {t:.6g} s: {reason}"
-        remedy = "" if is_implicit(solver) else ', or too stiff for this solver (try "kvaerno5")'
+        remedy = (
+            "" if is_implicit(options.solver) else ', or too stiff for this solver (try "kvaerno5")'
+        )
         return f"no step was small enough at t = {t:.6g} s: the motion is singular there{remedy}"
     if bool(status == SimulationStatus.not_finite):
         last = int(np.flatnonzero(np.isfinite(np.asarray(solution.q)).all(axis=1))[-1])

@@ -81,7 +81,9 @@ def step_times(value: Any, ts: Float[Array, " nt"]) -> Float[Array, "..."]:
     return array
 
 
-def why_bad_start(model: Model, q0: np.ndarray, qd0: np.ndarray) -> str:
+def why_bad_start(
+    model: Model, q0: np.ndarray, qd0: np.ndarray, events: tuple[AbstractEvent, ...]
+) -> str:
     """Why a start is not usable, in words."""
     for what, numbers in (("q0", q0), ("qd0", qd0)):
         for name, number in zip(model.coordinate_names, numbers, strict=True):
@@ -98,31 +100,16 @@ def why_bad_start(model: Model, q0: np.ndarray, qd0: np.ndarray) -> str:
     reason = why_open(model, q0)
     if reason is not None:
         return f"q0 is not a position of the mechanism: {reason}"
+    for event in events:
+        if isinstance(event, CoordinateLimit):
+            low, high = (float(x) for x in event.limits(model))
+            here = q0[model.coordinate_index(event.coordinate)]
+            if not low < here < high:
+                return (
+                    f"q0 puts coordinate {event.coordinate!r} at {here:.6g}, not inside its "
+                    f"limits {low:.6g} to {high:.6g}"
+                )
     return (
         "the acceleration at q0 is not finite: is the mass matrix singular there, or a force "
         "element NaN?"
     )
-
-
-def why_beyond_limit(
-    events: tuple[AbstractEvent, ...], model: Model, q0: Array, qd0: Array
-) -> str | None:
-    """A limit that the start already lies beyond would never be crossed."""
-    for event in events:
-        if not isinstance(event, CoordinateLimit) or not is_concrete((event, model, q0, qd0)):
-            continue
-        low, high = (float(x) for x in event.limits(model))
-        index = model.coordinate_index(event.coordinate)
-        here, rate = float(q0[index]), float(qd0[index])
-        if low == -np.inf and high == np.inf:
-            raise ValueError(
-                f"coordinate {event.coordinate!r} has no range in the model: give its "
-                "CoordinateLimit a lower or upper"
-            )
-        leaving = (here == low and rate < 0.0) or (here == high and rate > 0.0)
-        if here < low or here > high or leaving:
-            return (
-                f"q0 puts coordinate {event.coordinate!r} at {here:.6g}, not inside its limits "
-                f"{low:.6g} to {high:.6g}"
-            )
-    return None

@@ -110,18 +110,14 @@ def simulate(
     if fixed_step is None:
         _inputs.precision(options.rtol)
     _check_adjoint(options)
-    beyond = _inputs.why_beyond_limit(options.events, model, start, rate)
-    if beyond is not None:
-        raise SimulationError(beyond)
     solution = solve(model, start, rate, when, tau, options)
     if not throw:
         return solution
     if not is_concrete((model, start, rate, solution)):
         return _raising(solution)
     if not bool(solution.succeeded):
-        step = None if fixed_step is None else np.asarray(options.fixed_step)
-        numbers = np.asarray(start), np.asarray(rate)
-        raise SimulationError(explain(solution, model, *numbers, options.solver, step))
+        why = explain(solution, model, np.asarray(start), np.asarray(rate), options)
+        raise SimulationError(why)
     return solution
 
 
