@@ -11,6 +11,7 @@ import pytest
 from _random_trees import SHAPES, cases
 
 import empbody as eb
+from empbody.bench import shoulder_sized
 from empbody.dynamics import _assemble
 from empbody.dynamics._bodies import LaneBodies
 from empbody.kinematics._links import motion_of
@@ -82,13 +83,14 @@ def test_both_ways_of_assembly_agree(name):
 
 @pytest.fixture(scope="module")
 def coupled():
-    """One model with a rhythm, and forces, and some states."""
-    case = cases("branched")
-    model = jax.tree.map(lambda x: x[0], case.models)
+    """One model with a rhythm of few coordinates, and forces, and some states."""
+    model = shoulder_sized()
+    topology = model.topology
+    assert not _assemble.composite_is_cheaper(topology, model.nq, identity=False)
     spring = eb.forces.PointSpring(
         "ground", (0.1, 0, 0.2), model.body_names[-1], (0, 0.1, 0), 20.0, 0.3, 0.5
     )
-    model = model.with_forces([spring, eb.forces.CoordinateSpring("q0", 3.0, 0.2, 0.1)])
+    model = model.with_forces([spring, eb.forces.CoordinateSpring("plane", 3.0, 0.2, 0.1)])
     rng = np.random.default_rng(5)
     states = jnp.asarray(rng.normal(size=(5, 3, model.nq)))
     return model, states
@@ -173,6 +175,13 @@ def test_energy_rate_is_the_power_of_the_torques(coupled):
 def test_massless_bodies_take_no_part():
     model = jax.tree.map(lambda x: x[0], cases("twelve_bodies").models)
     assert len(model.topology.massive) == model.nb - len(SHAPES["twelve_bodies"].massless)
+
+
+def test_without_mass_there_are_kinematics_but_no_dynamics():
+    model = eb.Model.build(("x",), [eb.Body("a", joint=eb.Revolute((0, 0, 1)))])
+    assert eb.body_transforms(model, jnp.zeros(1)).shape == (1, 4, 4)
+    with pytest.raises(ValueError, match="no moving body of the model has mass"):
+        eb.forward_dynamics(model, jnp.zeros(1), jnp.zeros(1))
 
 
 def test_far_from_the_origin_nothing_is_lost():

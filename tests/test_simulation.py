@@ -91,7 +91,7 @@ def test_pendulum_follows_its_closed_form(model, solver, tolerance, error):
     assert bool(solution.status == SimulationStatus.done)
     assert bool(jnp.all(solution.reached))
     assert solution.t_final == TS[-1]
-    np.testing.assert_array_equal(solution.q_final, solution.q[-1])
+    np.testing.assert_allclose(solution.q_final, solution.q[-1], rtol=1e-14)
     taken = solution.stats["num_accepted_steps"] + solution.stats["num_rejected_steps"]
     assert 0 < solution.stats["num_steps"] == taken
     with pytest.raises(ValueError, match="dense=True"):
@@ -416,7 +416,7 @@ def test_unusable_starts(model, on_circle):
     leaving = failure(model, [1.0], [0.5], TS, event=limit)[0]
     assert "at 1, not inside its limits" in leaving
     fallen = simulate(model, [1.0], [0.0], TS, event=limit)  # gravity takes it inside
-    assert 0.5 < fallen.t_final
+    assert fallen.t_final > 0.5
     massless = eqx.tree_at(lambda m: m.mass, model, jnp.zeros(1))
     assert "mass matrix singular" in failure(massless, [0.1], [0.0], TS)[0]
 

@@ -7,6 +7,7 @@ from typing import Any
 import jax
 
 from . import _squeezer, _trees
+from ._trees import shoulder_sized as shoulder_sized
 
 
 def run(progress: Any) -> dict[str, Any]:

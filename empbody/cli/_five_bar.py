@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -59,7 +60,8 @@ def run_five_bar(options: Options, progress: Progress) -> Result:
         axis = np.linspace(-np.pi, np.pi, 121)
         grid = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
         fourth = np.asarray(joints_at(model, jnp.asarray(grid)))[:, 3].reshape(axis.size, axis.size)
-    ends = FiveBarLoop(*(lengths[n] for n in ("l0", "l1", "l2", "l3", "l4")))
+    numbers: list[Any] = [lengths[n] for n in ("l0", "l1", "l2", "l3", "l4")]
+    ends: Any = FiveBarLoop(*numbers)
     fall = forward(model, ends, q0, times(options, 2.0, 401), options, progress)
     names = model.joint_names
     columns = np.hstack([fall.q, fall.qd, fall.joints])
@@ -111,8 +113,8 @@ def run_five_bar(options: Options, progress: Progress) -> Result:
     )  # fmt: skip
 
 
-def _closed(rhythm: AbstractRhythm) -> Implicit | None:
-    """The loop closure within a rhythm."""
+def _closed(rhythm: AbstractRhythm) -> Any:
+    """The loop closure (`Implicit`) within a rhythm, or None."""
     leaves = jax.tree.leaves(rhythm, is_leaf=lambda x: isinstance(x, Implicit))
     return next((x for x in leaves if isinstance(x, Implicit)), None)
 

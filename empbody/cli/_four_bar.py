@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -40,7 +41,8 @@ def run_four_bar(options: Options, progress: Progress) -> Result:
     sweep = np.linspace(float(model.lower[0]), float(model.upper[0]), 401)
     over_range = np.asarray(joints_at(model, jnp.asarray(sweep)[:, None]))
     sprung = model.with_forces([CoordinateSpring("q", stiffness=_STIFFNESS)])
-    loop = FourBarLoop(*(lengths[n] for n in ("l0", "l1", "l2", "l3", "lcm2")))
+    numbers: list[Any] = [lengths[n] for n in ("l0", "l1", "l2", "l3", "lcm2")]
+    loop: Any = FourBarLoop(*numbers)
     release = forward(sprung, loop, q0, times(options, 4.0, 401), options, progress)
     names = model.joint_names
     columns = np.hstack([release.q, release.qd, release.joints])

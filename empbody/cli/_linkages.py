@@ -44,15 +44,15 @@ def follow(
     model: Model, path: Hermite, time: Float[np.ndarray, " rows"], progress: Progress
 ) -> Kinematics:
     """Kinematics along the desired trajectory by the library's fast path."""
-    motion = path(time)
-    arrays = tuple(jnp.asarray(x) for x in motion)
+    q, qd, qdd = path(time)
+    arrays = tuple(jnp.asarray(x) for x in (q, qd, qdd))
     with progress.stage(f"kinematics of {time.size} rows"):
         found, times = timed(lambda: _rows(model, *arrays))
     joints, slopes, *point = (np.asarray(x) for x in found)
     if not np.all(np.isfinite(joints)):
-        raise CommandError(why_not_closed(model, motion[0], joints), FAILURE)
+        raise CommandError(why_not_closed(model, q, joints), FAILURE)
     planar = PointMotion(*(x[:, :2] for x in point))
-    return Kinematics(time, *motion, joints, slopes, planar, times)
+    return Kinematics(time, q, qd, qdd, joints, slopes, planar, times)
 
 
 @eqx.filter_jit

@@ -37,7 +37,7 @@ def own_process() -> None:
     stands. Only for a process that runs nothing but a command.
     """
     if "EQX_ON_ERROR" not in os.environ and hasattr(equinox._errors, "EQX_ON_ERROR"):
-        equinox._errors.EQX_ON_ERROR = "nan"
+        equinox._errors.EQX_ON_ERROR = "nan"  # pyright: ignore[reportPrivateImportUsage]
 
 
 def cache_folder() -> pathlib.Path | None:

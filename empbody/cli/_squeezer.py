@@ -42,10 +42,9 @@ def run_squeezer(options: Options, progress: Progress) -> Result:
         model = squeezer(options.rhythm, order=options.order, data=data)  # pyright: ignore[reportArgumentType]
     q0 = start(model, options.q0, (Q0_MANUSCRIPT,))
     time = times(options, _DURATION, _ROWS)
-    loop = SqueezerLoop(
-        data.xa, data.ya, data.xb, data.yb, data.rr, data.d, data.ss, data.zt, data.e, data.u,
-        data.zf,
-    )  # fmt: skip
+    letters = ("xa", "ya", "xb", "yb", "rr", "d", "ss", "zt", "e", "u", "zf")
+    numbers: list[Any] = [getattr(data, name) for name in letters]
+    loop: Any = SqueezerLoop(*numbers)
     motion = forward(model, loop, q0, time, options, progress, drive=np.array([data.mom]))
     reference = None if changes else _embedded(float(q0[0]), time)
     if reference is None:
@@ -89,7 +88,7 @@ def _embedded(q0: float, time: Float[np.ndarray, " rows"]) -> Reference | None:
     found = [known for known in columns if abs(q0 - known) <= 1e-16]
     if not found:
         return None
-    file = importlib.resources.files(__package__) / "_squeezer_reference.csv"
+    file = importlib.resources.files("empbody.cli") / "_squeezer_reference.csv"
     stored = np.loadtxt(file.read_text(encoding="utf-8").splitlines()[1:], delimiter=",")
     nearest = np.argmin(np.abs(time[:, None] - stored[None, :, 0]), axis=0)
     shared = np.abs(time[nearest] - stored[:, 0]) <= 1e-15

@@ -19,11 +19,11 @@ class Loop(Protocol):
     A pytree whose array leaves are its parameters.
     """
 
-    def constraint(self, f: Float[Array, " nj"]) -> Float[Array, " nc"]:
+    def constraint(self, f: Float[Array, " nj"], /) -> Float[Array, " nc"]:
         """g(f), zero where the loops close; nj - nq independent equations."""
         ...
 
-    def coordinates(self, f: Float[Array, " nj"]) -> Float[Array, " nq"]:
+    def coordinates(self, f: Float[Array, " nj"], /) -> Float[Array, " nq"]:
         """The generalised coordinates that the joint variables amount to."""
         ...
 
@@ -50,11 +50,11 @@ class RhythmLoop(eqx.Module):
         self.independent = tuple(int(i) for i in independent)
         self.dependent = tuple(i for i in range(nj) if i not in self.independent)
 
-    def constraint(self, f: Float[Array, " nj"]) -> Float[Array, " nc"]:
+    def constraint(self, f: Float[Array, " nj"], /) -> Float[Array, " nc"]:
         rest = np.asarray(self.dependent)
         return f[rest] - self.rhythm(self.coordinates(f))[rest]
 
-    def coordinates(self, f: Float[Array, " nj"]) -> Float[Array, " nq"]:
+    def coordinates(self, f: Float[Array, " nj"], /) -> Float[Array, " nq"]:
         return f[np.asarray(self.independent)]
 
 

@@ -12,15 +12,19 @@ from ..model import Model
 class LaneBodies(eqx.Module):
     """Inertial numbers of the massive bodies in their links' frames, lanes last."""
 
-    mass: Float[Array, "nb lanes"]
-    com: Float[Array, "nb 3 lanes"]
-    inertia: Float[Array, "nb 3 3 lanes"]
+    mass: Float[Array, "nb #lanes"]
+    com: Float[Array, "nb 3 #lanes"]
+    inertia: Float[Array, "nb 3 3 #lanes"]
     """About the centre of mass, in link axes."""
-    gravity: Float[Array, "1 3 lanes"]
+    gravity: Float[Array, "1 3 #lanes"]
 
     @staticmethod
     def of(model: Model, batched: Model | None = None) -> "LaneBodies":
         massive = model.topology.massive
+        if not massive:
+            raise ValueError(
+                "no moving body of the model has mass, so it has no dynamics; give one a mass"
+            )
 
         def leaf(get) -> Array:
             array = lanes_last(get(model), False if batched is None else get(batched))
@@ -29,7 +33,7 @@ class LaneBodies(eqx.Module):
         turn = leaf(lambda m: m.body_rotation)
         com = leaf(lambda m: m.body_translation) + rotate(turn, leaf(lambda m: m.com))
         half = multiply(turn, leaf(lambda m: m.inertia))
-        gravity = lanes_last(model.gravity, False if batched is None else batched.gravity)
+        gravity = lanes_last(model.gravity, batched is not None and bool(batched.gravity))
         return LaneBodies(
             mass=leaf(lambda m: m.mass),
             com=com,
@@ -41,10 +45,10 @@ class LaneBodies(eqx.Module):
 class WorldBodies(eqx.Module):
     """Massive bodies in the ground frame, about the motion's common origin."""
 
-    mass: Float[Array, "nb lanes"]
-    com: Float[Array, "nb 3 lanes"]
+    mass: Float[Array, "nb #lanes"]
+    com: Float[Array, "nb 3 #lanes"]
     """From the motion's origin to the centre of mass."""
-    inertia: Float[Array, "nb 3 3 lanes"]
+    inertia: Float[Array, "nb 3 3 #lanes"]
     """About the centre of mass."""
 
     @staticmethod
@@ -61,7 +65,7 @@ class WorldBodies(eqx.Module):
 
 def inertial_wrenches(
     bodies: LaneBodies, world: WorldBodies, motion: LinkMotion
-) -> tuple[Float[Array, "nb 3 lanes"], Float[Array, "nb 3 lanes"]]:
+) -> tuple[Float[Array, "nb 3 #lanes"], Float[Array, "nb 3 lanes"]]:
     """Moment about the centre of mass and force that each body needs at q̈ = 0,
     gravity taken into account (Newton-Euler)."""
     links = motion.topology.massive_links

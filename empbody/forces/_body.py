@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from ..kinematics import Motion, on_link
@@ -15,6 +16,10 @@ Frame = Literal["ground", "body"]
 
 
 def _vector(value: Any) -> Float[Array, " 3"]:
+    return jnp.asarray(value, dtype=float)
+
+
+def _matrix(value: Any) -> Float[Array, "3 3"]:
     return jnp.asarray(value, dtype=float)
 
 
@@ -35,7 +40,7 @@ class BodyForce(AbstractForce):
     force: Strength = eqx.field(converter=as_strength)
     point: Float[Array, " 3"] = eqx.field(converter=_vector, default=(0.0, 0.0, 0.0))
     frame: Frame = eqx.field(static=True, default="ground")
-    turn: Float[Array, "3 3"] | None = None
+    turn: Float[Array, "3 3"] = eqx.field(converter=_matrix, default_factory=lambda: np.eye(3))
     link: int = eqx.field(static=True, default=-2)
 
     def bind(self, model: Model) -> "BodyForce":
@@ -61,7 +66,7 @@ class BodyTorque(AbstractForce):
     body: str = eqx.field(static=True)
     torque: Strength = eqx.field(converter=as_strength)
     frame: Frame = eqx.field(static=True, default="ground")
-    turn: Float[Array, "3 3"] | None = None
+    turn: Float[Array, "3 3"] = eqx.field(converter=_matrix, default_factory=lambda: np.eye(3))
     link: int = eqx.field(static=True, default=-2)
 
     def bind(self, model: Model) -> "BodyTorque":

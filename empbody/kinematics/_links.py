@@ -20,15 +20,15 @@ from ._lanes import cross, lanes_last, materialise, mix, multiply, rotate, skew
 class LaneTree(eqx.Module):
     """A model's placements, lanes last, prepared for fast use."""
 
-    placement: Float[Array, "nj 3 3 lanes"]
-    sine: Float[Array, "nj 3 3 lanes"]
+    placement: Float[Array, "nj 3 3 #lanes"]
+    sine: Float[Array, "nj 3 3 #lanes"]
     """Factor of sin θ in placement times Rodrigues' formula."""
-    versine: Float[Array, "nj 3 3 lanes"]
+    versine: Float[Array, "nj 3 3 #lanes"]
     """Factor of 1 - cos θ."""
-    axis: Float[Array, "nj 3 lanes"]
-    slide: Float[Array, "nj 3 lanes"]
+    axis: Float[Array, "nj 3 #lanes"]
+    slide: Float[Array, "nj 3 #lanes"]
     """The axis in the parent link's frame."""
-    translation: Float[Array, "nj 3 lanes"]
+    translation: Float[Array, "nj 3 #lanes"]
     topology: Topology = eqx.field(static=True)
 
     @staticmethod
@@ -63,7 +63,7 @@ def compose(a: Array, b: Array) -> Array:
     return multiply(a, b) + a[:, :, 3:4] * jnp.asarray(_LAST_ROW, dtype=a.dtype)
 
 
-def link_transforms(tree: LaneTree, f: Float[Array, "nj lanes"]) -> Float[Array, "nj 3 4 lanes"]:
+def link_transforms(tree: LaneTree, f: Float[Array, "nj #lanes"]) -> Float[Array, "nj 3 4 lanes"]:
     """Ground-to-link transforms [R | p] of all links."""
     topology = tree.topology
     revolute = np.asarray(topology.revolute)
@@ -117,26 +117,26 @@ class LinkMotion(eqx.Module):
     that no accuracy is lost when it stands far from the ground's origin.
     """
 
-    q: Float[Array, "nq lanes"]
-    qd: Float[Array, "nq lanes"]
-    f: Float[Array, "nj lanes"]
-    jacobian: Float[Array, "nj nq lanes"]
+    q: Float[Array, "nq #lanes"]
+    qd: Float[Array, "nq #lanes"]
+    f: Float[Array, "nj #lanes"]
+    jacobian: Float[Array, "nj nq #lanes"]
     """∂f/∂q; one lane if it is the same for all."""
-    fd: Float[Array, "nj lanes"]
+    fd: Float[Array, "nj #lanes"]
     """ḟ"""
-    transform: Float[Array, "nj 3 4 lanes"]
-    origin: Float[Array, "1 3 lanes"]
-    screw: Float[Array, "nj 6 lanes"]
+    transform: Float[Array, "nj 3 4 #lanes"]
+    origin: Float[Array, "1 3 #lanes"]
+    screw: Float[Array, "nj 6 #lanes"]
     """Motion of a link per unit joint speed."""
-    velocity: Float[Array, "nj 6 lanes"]
-    acceleration: Float[Array, "nj 6 lanes"]
+    velocity: Float[Array, "nj 6 #lanes"]
+    acceleration: Float[Array, "nj 6 #lanes"]
     """With q̈ = 0: what velocity and curvature alone bring."""
     topology: Topology = eqx.field(static=True)
     identity: bool = eqx.field(static=True)
     """Whether joint variables are the coordinates themselves."""
 
 
-def screws(tree: LaneTree, transform: Array, origin: Array) -> Float[Array, "nj 6 lanes"]:
+def screws(tree: LaneTree, transform: Array, origin: Array) -> Float[Array, "nj 6 #lanes"]:
     axis = rotate(transform[:, :, :3], tree.axis)
     revolute = np.asarray(tree.topology.revolute)
     if not revolute.any():
@@ -157,8 +157,8 @@ def cross_motion(a: Array, b: Array) -> Array:
 
 def link_motion(
     tree: LaneTree,
-    q: Float[Array, "nq lanes"],
-    qd: Float[Array, "nq lanes"],
+    q: Float[Array, "nq #lanes"],
+    qd: Float[Array, "nq #lanes"],
     jet: Jet,
     identity: bool,
 ) -> LinkMotion:
@@ -190,8 +190,8 @@ def link_motion(
 
 def lane_jet(
     rhythm: AbstractRhythm,
-    q: Float[Array, "nq lanes"],
-    qd: Float[Array, "nq lanes"],
+    q: Float[Array, "nq #lanes"],
+    qd: Float[Array, "nq #lanes"],
     batched: AbstractRhythm | None = None,
 ) -> Jet:
     """A rhythm's jet for every lane; `batched` tells which of its leaves differ by lane."""

@@ -82,7 +82,7 @@ def closure_curvature_sources(
         first, second = (unit[a], jacobian[:, a]), (unit[b], jacobian[:, b])
         return second_along(residual, q, f, first, second)
 
-    upper = jax.vmap(pair, out_axes=1)(rows, columns)
+    upper = jax.vmap(pair, out_axes=1)(jnp.asarray(rows), jnp.asarray(columns))
     place = np.zeros((nq, nq), dtype=int)
     place[rows, columns] = place[columns, rows] = np.arange(rows.shape[0])
     return upper[:, place]

@@ -52,11 +52,11 @@ def _advance(residual, q0, f0, q1):
 
 
 def assemble(
-    residual: Residual, q: Float[np.ndarray, " nq"], f: Float[np.ndarray, " nf"]
+    residual: Residual, guess_q: Float[np.ndarray, " nq"], guess_f: Float[np.ndarray, " nf"]
 ) -> tuple[Float[np.ndarray, " nf"], int]:
     """The solution of g(q, ·) = 0 near the guess, by damped Newton steps, and the sign of
     det ∂g/∂f there, which no assembly mode changes without a fold."""
-    q, f = jnp.asarray(q, dtype=float), jnp.asarray(f, dtype=float)
+    q, f = jnp.asarray(guess_q, dtype=float), jnp.asarray(guess_f, dtype=float)
     shape = jax.eval_shape(lambda a, b: residual(a, b), q, f).shape
     if shape != f.shape:
         raise ValueError(

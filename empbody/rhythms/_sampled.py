@@ -136,7 +136,8 @@ def _spline(axes, values, family: str, wraps: list[bool], extrapolation) -> Abst
     how = {"degree": degree, "extrapolation": extrapolation}
     if len(axes) == 1:
         return Spline.fit(axes[0], values, boundary=boundary[0], **how)
-    return TensorSpline.fit(*axes, values, boundary=(boundary[0], boundary[1]), **how)
+    first, second = axes
+    return TensorSpline.fit(first, second, values, boundary=(boundary[0], boundary[1]), **how)
 
 
 def _fourier(axes, values, jumps, order) -> AbstractRhythm:

@@ -112,6 +112,7 @@ class SmallLU:
         return self._unpermute(jnp.stack(x))
 
     def _lapack_substitute(self, b: Float[Array, "n *k"], transpose: bool):
+        assert not isinstance(self._packed, list)  # rows are kept only when unrolled
         columns = b[:, None] if b.ndim == 1 else b
         lower = {"lower": True, "unit_diagonal": True}
         for form in ({"lower": False}, lower) if transpose else (lower, {"lower": False}):

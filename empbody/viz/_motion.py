@@ -1,6 +1,7 @@
 """Coordinates over time: prescribed (Figs. 4, 8) and simulated (Fig. 18)."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -73,7 +74,9 @@ def forward_dynamics(
         ax.set_ylabel(label)
     top[0].legend(loc="upper left", handlelength=1.2)
     for j, (name, (when, values)) in enumerate(differences.items()):
-        look = {"ls": "-", "lw": 0.9} if when.size > 100 else {"ls": "none", "marker": "o"}
+        look: dict[str, Any] = (
+            {"ls": "-", "lw": 0.9} if when.size > 100 else {"ls": "none", "marker": "o"}
+        )
         below.plot(
             when, positive(values), color=PALETTE[1 + j], ms=3.5, zorder=3 - j, label=name, **look
         )

@@ -4,13 +4,14 @@ import contextlib
 import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import ParamSpec
+from typing import Any, ParamSpec
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator
 
 P = ParamSpec("P")
 
@@ -21,7 +22,7 @@ GREY = "#6b6b6b"
 SIZE = (6.5, 4.0)
 DPI = 160
 
-_RC = {
+_RC: dict[Any, Any] = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],
     "mathtext.fontset": "dejavusans",
@@ -112,7 +113,7 @@ def label_ends(
             places[i], places[i + 1] = middle - 0.5 * gap, middle + 0.5 * gap
     for place, i in zip(places, order, strict=True):
         ax.annotate(
-            labels[i],
+            labels[int(i)],
             (x, float(place)),
             xytext=(5, 0),
             textcoords="offset points",
@@ -135,8 +136,8 @@ def error_axis(ax: Axes, label: str) -> None:
     """A logarithmic panel for differences; exact zeros are not drawn."""
     ax.set_yscale("log")
     ax.set_ylabel(label)
-    ax.yaxis.set_major_locator(mpl.ticker.LogLocator(numticks=4))
-    ax.yaxis.set_minor_locator(mpl.ticker.NullLocator())
+    ax.yaxis.set_major_locator(LogLocator(numticks=4))
+    ax.yaxis.set_minor_locator(NullLocator())
 
 
 def positive(values: np.ndarray) -> np.ndarray:
