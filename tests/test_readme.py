@@ -1,0 +1,21 @@
+"""The README's Python runs as it stands."""
+
+import pathlib
+import re
+
+import jax.numpy as jnp
+import numpy as np
+
+README = pathlib.Path(__file__).parents[1] / "README.md"
+
+
+def test_the_readmes_code_runs_in_order():
+    blocks = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    assert len(blocks) == 2
+    names: dict = {}
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), names)
+    assert bool(names["solution"].succeeded)
+    q = jnp.array([0.7])
+    closed = names["loop"](q, names["closure"](q))
+    np.testing.assert_allclose(closed, 0.0, atol=1e-13)
