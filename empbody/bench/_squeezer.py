@@ -15,7 +15,6 @@ from ..dae import Constrained, constrained, simulate_dae
 from ..model import Model
 from ..models import Q0_TEST_SET, SqueezerLoop, squeezer
 from ..simulation import simulate
-from ..simulation._methods import SOLVERS
 from ._timing import Figure, interleaved
 
 ACCURACY = 1e-5
@@ -45,7 +44,7 @@ def run() -> dict[str, Figure]:
             q0,
             zero,
             _TIMES,
-            solver=SOLVERS[solver],
+            solver=solver,
             projection="velocity",
             rtol=tol,
             atol=tol,

@@ -15,7 +15,6 @@ from ..dynamics import kinetic_energy, mechanical_energy
 from ..kinematics import joint_variables
 from ..model import Model
 from ..simulation import Solution, simulate
-from ..simulation._methods import SOLVERS
 from ._case import Options
 from ._progress import Progress, Timed, timed
 
@@ -98,7 +97,7 @@ def _as_dae(
     model: Model, loop: Loop, q0: np.ndarray, time: np.ndarray, options: Options
 ) -> DAESolution:
     return simulate_dae(
-        constrained(model, loop), q0, np.zeros_like(q0), time, solver=SOLVERS[options.solver],
+        constrained(model, loop), q0, np.zeros_like(q0), time, solver=options.solver,
         rtol=options.rtol, atol=options.atol, max_steps=options.max_steps, projection="velocity",
         throw=False,
     )  # fmt: skip

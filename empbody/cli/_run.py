@@ -12,7 +12,7 @@ from typing import Any
 from .. import viz
 from ..io import replacing, replacing_files, write_storage
 from ..models import ROUTES
-from ..simulation._methods import SOLVERS
+from ..solvers import SOLVERS
 from ._case import Options, Result
 from ._errors import FAILURE, CommandError
 from ._five_bar import run_five_bar

@@ -8,18 +8,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, PyTree
 
-from ..solvers import RKF45, TRBDF2, StageChord
+from ..solvers import SOLVERS, by_name
 from ._constrained import Constrained
 from ._projecting import Projecting
-
-# One object each, made once: a fresh one per call could compile again.
-_SOLVERS: dict[str, diffrax.AbstractSolver] = {
-    "tsit5": diffrax.Tsit5(),
-    "dopri8": diffrax.Dopri8(),
-    "rkf45": RKF45(),
-    "kvaerno5": diffrax.Kvaerno5(root_finder=diffrax.with_stepsize_controller_tols(StageChord)()),
-    "trbdf2": TRBDF2(),
-}
 
 
 class DAESolution(eqx.Module):
@@ -81,10 +72,7 @@ def simulate_dae(
     for name, value in (("q0", q), ("qd0", qd)):
         if value.shape != (dae.model.nq,):
             raise ValueError(f"{name} has {value.size} numbers for {dae.model.nq} coordinates")
-    if isinstance(solver, str):
-        if solver.lower() not in _SOLVERS:
-            raise ValueError(f"there is no solver {solver!r}; choose one of {sorted(_SOLVERS)}")
-        solver = _SOLVERS[solver.lower()]
+    solver = by_name("solver", solver, SOLVERS)
     # As arrays, so that new tolerances run what was compiled.
     if stepsize_controller is None:
         relative, absolute = (jnp.asarray(x, dtype=float) for x in (rtol, atol))

@@ -1,8 +1,7 @@
-"""Solvers, adjoints, step size control and progress meters by name."""
+"""Adjoints, step size control and progress meters by name."""
 
 import importlib.util
-from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 import diffrax
 import equinox as eqx
@@ -10,34 +9,12 @@ import jax
 import optimistix as optx
 from jaxtyping import Array, Float
 
-from ..solvers import RKF45, TRBDF2, StageChord
-
-# One object each, made once: a fresh one per call could compile again.
-SOLVERS: dict[str, diffrax.AbstractSolver] = {
-    "tsit5": diffrax.Tsit5(),
-    "dopri5": diffrax.Dopri5(),
-    "dopri8": diffrax.Dopri8(),
-    "rkf45": RKF45(),
-    "kvaerno5": diffrax.Kvaerno5(root_finder=diffrax.with_stepsize_controller_tols(StageChord)()),
-    "trbdf2": TRBDF2(),
-}
 ADJOINTS: dict[str, diffrax.AbstractAdjoint] = {
     "checkpoint": diffrax.RecursiveCheckpointAdjoint(),
     "backsolve": diffrax.BacksolveAdjoint(),
     "forward": diffrax.ForwardMode(),
     "direct": diffrax.DirectAdjoint(),
 }
-
-_T = TypeVar("_T")
-
-
-def by_name(kind: str, value: str | _T, names: Mapping[str, _T]) -> _T:
-    """The object of that name, or the object itself."""
-    if not isinstance(value, str):
-        return value
-    if value.lower() not in names:
-        raise ValueError(f"there is no {kind} {value!r}; choose one of {sorted(names)}")
-    return names[value.lower()]
 
 
 def progress_meter(value: Any) -> diffrax.AbstractProgressMeter:

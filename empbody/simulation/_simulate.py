@@ -9,12 +9,13 @@ import numpy as np
 
 from ..model import Model
 from ..model._checks import is_concrete
+from ..solvers import SOLVERS, by_name
 from . import _inputs
 from ._core import MONITORS, Options, solve
 from ._errors import SimulationError
 from ._events import as_events
 from ._explain import explain
-from ._methods import ADJOINTS, SOLVERS, by_name, progress_meter
+from ._methods import ADJOINTS, progress_meter
 from ._solution import Solution
 
 
