@@ -110,6 +110,15 @@ def test_batching_goes_through_the_lanes_and_agrees(coupled):
     assert relative(twice[0], one_by_one) < 1e-12
 
 
+def test_large_batches_are_cut_into_chunks(coupled):
+    model, states = coupled
+    few = states[:, 0]
+    expected = jax.vmap(lambda q: eb.forward_dynamics(model, q, q))(few)
+    many = jnp.tile(few, (211, 1))  # two chunks and a rest
+    found = jax.jit(jax.vmap(lambda q: eb.forward_dynamics(model, q, q)))(many)
+    np.testing.assert_allclose(found, jnp.tile(expected, (211, 1)), rtol=1e-12)
+
+
 def test_models_can_differ_in_every_number(coupled):
     model, states = coupled
     scale = jnp.linspace(1.0, 1.2, 5)

@@ -39,8 +39,12 @@ def lanes_under_vmap(
 
         @batchable.def_vmap
         def _(axis_size: int, batched: Any, arrays: Any) -> tuple[Array, bool]:
-            result = lanes(eqx.combine(arrays, rest), batched[0], axis_size)
-            return jnp.moveaxis(result, -1, 0), True
+
+            def run(arrays: Any, size: int) -> Array:
+                result = lanes(eqx.combine(arrays, rest), batched[0], size)
+                return jnp.moveaxis(result, -1, 0)
+
+            return _in_chunks(run, arrays, batched[0], axis_size), True
 
         return batchable(arrays)
 
@@ -49,3 +53,24 @@ def lanes_under_vmap(
         return eqx.filter_jvp(one, primals, tangents)
 
     return function
+
+
+_CHUNK = 512
+"""Lanes at a time on CPU: what one step leaves behind must still be in the cache for the
+next. Other devices take the whole batch."""
+
+
+def _in_chunks(run: Callable[[Any, int], Array], arrays: Any, batched: Any, size: int) -> Array:
+    """`run(arrays, size)` in pieces along the batch."""
+    whole = size // _CHUNK
+    if whole < 2 or jax.default_backend() != "cpu":
+        return run(arrays, size)
+    differing, shared = eqx.partition(arrays, batched)
+    cut = whole * _CHUNK
+    chunks = jax.tree.map(lambda x: x[:cut].reshape(whole, _CHUNK, *x.shape[1:]), differing)
+    results = jax.lax.map(lambda chunk: run(eqx.combine(chunk, shared), _CHUNK), chunks)
+    results = results.reshape(cut, *results.shape[2:])
+    if cut == size:
+        return results
+    last = jax.tree.map(lambda x: x[cut:], differing)
+    return jnp.concatenate([results, run(eqx.combine(last, shared), size - cut)])
