@@ -14,6 +14,7 @@ import empbody as eb
 from empbody.bench import shoulder_sized
 from empbody.dynamics import _assemble
 from empbody.dynamics._bodies import LaneBodies
+from empbody.kinematics._arguments import coordinates
 from empbody.kinematics._links import motion_of
 
 
@@ -184,6 +185,22 @@ def test_energy_rate_is_the_power_of_the_torques(coupled):
 def test_massless_bodies_take_no_part():
     model = jax.tree.map(lambda x: x[0], cases("twelve_bodies").models)
     assert len(model.topology.massive) == model.nb - len(SHAPES["twelve_bodies"].massless)
+
+
+def test_wrong_shapes_are_counted():
+    model = chain(np.eye(3), 2)
+    short, batch = jnp.array([0.1]), jnp.ones((5, 2))
+    for call in (eb.mass_matrix, eb.gravity, eb.joint_jacobian, eb.body_transforms):
+        with pytest.raises(ValueError, match=r"q has shape \(1,\) for 2 coordinates \(q0, q1\)"):
+            call(model, short)
+    # Here the checks of the annotations would come first, which users do not run.
+    with pytest.raises(ValueError, match=r"tau has shape \(1,\) for 2 coordinates"):
+        coordinates(model, qd=jnp.zeros(2), tau=short)
+    with pytest.raises(ValueError, match=r"q has shape \(5, 2\).*; batch with jax.vmap"):
+        coordinates(model, q=batch)
+    with pytest.raises(ValueError, match=r"q has shape \(\) for 2"):
+        coordinates(model, q=0.1)
+    assert coordinates(model, q=[1, 2])[0].dtype == float
 
 
 def test_without_mass_there_are_kinematics_but_no_dynamics():

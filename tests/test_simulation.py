@@ -421,6 +421,13 @@ def test_unusable_starts(model, on_circle):
     assert "mass matrix singular" in failure(massless, [0.1], [0.0], TS)[0]
 
 
+def test_leaving_the_range_of_a_coordinate():
+    ranged = pendulum(ranges={"angle": (-1.0, 1.3)})
+    message = failure(ranged, [AMPLITUDE], [0.0], TS)[0]
+    assert "coordinate 'angle' left its range -1 to 1.3 by t = " in message
+    assert "event=CoordinateLimit('angle')" in message
+
+
 def test_leaving_the_range_of_a_rhythm(on_circle):
     """The bead slides to the end of the table; the time there follows from its energy."""
     message, soft = failure(on_circle, [0.1], [0.0], np.linspace(0.0, 3.0, 4))

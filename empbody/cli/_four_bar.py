@@ -91,7 +91,8 @@ def _words(errors: dict, summary: dict) -> tuple[str, ...]:
         f"point p {errors['velocity_relative']:.1e} (velocity) and "
         f"{errors['acceleration_relative']:.1e} (acceleration) from the constraint Jacobian",
         f"ODE     {summary['steps']['accepted']} steps on a spring, "
-        f"energy kept to {summary['energy']['drift_over_largest_kinetic']:.1e}",
+        f"energy kept to {summary['energy']['drift_over_largest_kinetic']:.1e}, "
+        f"loops closed to {summary['constraint_residual_max_m']:.1e} m",
     ]
     if "dae" in summary:
         lines.append(dae_words(summary["dae"], "m"))

@@ -68,7 +68,8 @@ def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
     add("--out", metavar="DIR", help="folder for the results (default: out/MECHANISM)")
     add("--rhythm", default="implicit", choices=ROUTES, metavar="NAME",
         help=f"how joint variables are made from coordinates: {', '.join(ROUTES)}")  # fmt: skip
-    add("--order", type=int, metavar="N", help="harmonics of the Fourier rhythm")
+    add("--order", type=int, metavar="N",
+        help="harmonics of the Fourier rhythm (default: 14, five-bar: 16)")  # fmt: skip
     add("--solver", default="dopri8", choices=tuple(SOLVERS), metavar="NAME",
         help=f"{', '.join(SOLVERS)} (default: %(default)s)")  # fmt: skip
     add("--rtol", type=float, metavar="X", help="default: 1e-10, or 1e-7 for trbdf2")
@@ -80,8 +81,8 @@ def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
     add("--rows", type=int, metavar="N", help="rows of the forward simulation")
     add("--set", action="append", default=[], metavar="NAME=VALUE", type=_assignment,
         help="change a length or another figure (SI units), e.g. l0=5.2")  # fmt: skip
-    add("--branch", default="A", choices=("A", "B"), help="of the four-bar (default: A)")
-    add("--mode", default="neg", choices=("neg", "pos"),
+    add("--branch", choices=("A", "B"), help="of the four-bar (default: A)")
+    add("--mode", choices=("neg", "pos"),
         help="of the five-bar, the sign of joint 4 (default: neg)")  # fmt: skip
     add("--no-dae", action="store_true", help="leave out the comparison with the DAE")
     add("--no-figures", action="store_true", help="write no PNG files")
@@ -151,6 +152,7 @@ def _write(
 
 def _options(arguments: argparse.Namespace, name: str) -> Options:
     _check_numbers(arguments)
+    _check_applies(arguments, name)
     q0 = arguments.q0
     if q0 is not None:
         _check_start(q0, COORDINATES[name])
@@ -168,8 +170,8 @@ def _options(arguments: argparse.Namespace, name: str) -> Options:
         duration=arguments.duration,
         rows=arguments.rows,
         changes=dict(arguments.set),
-        branch=arguments.branch,
-        mode=arguments.mode,
+        branch=arguments.branch or "A",
+        mode=arguments.mode or "neg",
         order=order,
         dae=not arguments.no_dae,
     )
@@ -185,6 +187,15 @@ def _check_numbers(arguments: argparse.Namespace) -> None:
         value = getattr(arguments, name)
         if value is not None and not (math.isfinite(value) and value > 0):
             raise CommandError(f"--{name} {value:g}: a positive number is needed")
+
+
+def _check_applies(arguments: argparse.Namespace, name: str) -> None:
+    """Refuse options that would have no effect."""
+    for option, mechanism in (("branch", "four-bar"), ("mode", "five-bar")):
+        if getattr(arguments, option) is not None and name != mechanism:
+            raise CommandError(f"--{option} is for the {mechanism} only, not the {name}")
+    if arguments.order is not None and arguments.rhythm != "fourier":
+        raise CommandError(f"--order is for --rhythm fourier only, not {arguments.rhythm}")
 
 
 def _check_start(q0: list[float], names: tuple[str, ...]) -> None:

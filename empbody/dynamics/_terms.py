@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..kinematics import Motion
+from ..kinematics._arguments import coordinates
 from ..kinematics._lanes import cross, lanes_last, mix, multiply
 from ..kinematics._links import (
     LaneTree,
@@ -34,6 +35,7 @@ Coordinates = Float[Array, " nq"]
 @eqx.filter_jit
 def mass_matrix(model: Model, q: Coordinates) -> Float[Array, "nq nq"]:
     """M(q): symmetric, positive definite where every coordinate moves some mass (Eq. 189)."""
+    (q,) = coordinates(model, q=q)
     motion = motion_of(model, q, jnp.zeros_like(q))
     return mass_and_bias(LaneBodies.of(model), motion)[0][..., 0]
 
@@ -41,6 +43,7 @@ def mass_matrix(model: Model, q: Coordinates) -> Float[Array, "nq nq"]:
 @eqx.filter_jit
 def bias(model: Model, q: Coordinates, qd: Coordinates) -> Coordinates:
     """N(q, q̇) q̇: Coriolis and centrifugal generalised forces."""
+    q, qd = coordinates(model, q=q, qd=qd)
     motion = motion_of(model, q, qd)
     bodies = LaneBodies.of(model)
     weightless = eqx.tree_at(lambda b: b.gravity, bodies, jnp.zeros_like(bodies.gravity))
@@ -50,6 +53,7 @@ def bias(model: Model, q: Coordinates, qd: Coordinates) -> Coordinates:
 @eqx.filter_jit
 def gravity(model: Model, q: Coordinates) -> Coordinates:
     """G(q): generalised force of gravity (Eq. 197)."""
+    (q,) = coordinates(model, q=q)
     motion = motion_of(model, q, jnp.zeros_like(q))
     world = WorldBodies.of(LaneBodies.of(model), motion)
     _, linear = body_jacobians(world, motion)
@@ -60,6 +64,7 @@ def gravity(model: Model, q: Coordinates) -> Coordinates:
 @eqx.filter_jit
 def coriolis(model: Model, q: Coordinates, qd: Coordinates) -> Float[Array, "nq nq"]:
     """N(q, q̇) in Christoffel form, so that Ṁ - 2N is skew (Eq. 147 corrected, 190)."""
+    q, qd = coordinates(model, q=q, qd=qd)
     motion = motion_of(model, q, qd)
     bodies = LaneBodies.of(model)
     world = WorldBodies.of(bodies, motion)
@@ -108,7 +113,8 @@ def forward_dynamics(
     - `t`: time (s), for force elements that depend on it.
     - `elements`: whether the model's springs, dampers, torques and external forces act.
     """
-    push = jnp.zeros_like(q) if tau is None else tau
+    q, qd = coordinates(model, q=q, qd=qd)
+    (push,) = [jnp.zeros_like(q)] if tau is None else coordinates(model, tau=tau)
     time = jnp.asarray(t, dtype=q.dtype)
     forward = lanes_under_vmap(
         functools.partial(_forward, elements=elements and bool(model.forces)),
@@ -166,6 +172,7 @@ def inverse_dynamics(
 
     With `elements=True`, what the model's own force elements already give is taken off.
     """
+    q, qd, qdd = coordinates(model, q=q, qd=qd, qdd=qdd)
     motion = motion_of(model, q, qd)
     mass, need = mass_and_bias(LaneBodies.of(model), motion)
     total = mass[..., 0] @ qdd + need[:, 0]
@@ -179,6 +186,7 @@ def applied_forces(
     model: Model, q: Coordinates, qd: Coordinates, t: Float[Array, ""] | float = 0.0
 ) -> Coordinates:
     """Generalised force of the model's springs, dampers, torques and external forces."""
+    q, qd = coordinates(model, q=q, qd=qd)
     return sum_of_forces(model.forces, Motion.of(model, q, qd), t)
 
 
@@ -195,12 +203,14 @@ def sum_of_forces(
 @eqx.filter_jit
 def kinetic_energy(model: Model, q: Coordinates, qd: Coordinates) -> Float[Array, ""]:
     """½ q̇ᵀ M q̇, in joules."""
+    q, qd = coordinates(model, q=q, qd=qd)
     return 0.5 * qd @ (mass_matrix(model, q) @ qd)
 
 
 @eqx.filter_jit
 def potential_energy(model: Model, q: Coordinates) -> Float[Array, ""]:
     """Of gravity (zero at the ground's origin) and of the model's springs, in joules."""
+    (q,) = coordinates(model, q=q)
     motion = motion_of(model, q, jnp.zeros_like(q))
     world = WorldBodies.of(LaneBodies.of(model), motion)
     com = (world.com + motion.origin)[..., 0]

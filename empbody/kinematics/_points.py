@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..model import Model
+from ._arguments import coordinates
 from ._links import LaneTree, link_transforms
 from ._motion import Motion
 
@@ -23,6 +24,7 @@ PointLike = Float[Array, " 3"] | Float[np.ndarray, " 3"] | Sequence[float | int]
 @eqx.filter_jit
 def body_transforms(model: Model, q: Coordinates) -> Float[Array, "nb 4 4"]:
     """Homogeneous transforms from each body's frame to the ground frame (Eq. 40)."""
+    (q,) = coordinates(model, q=q)
     links = link_transforms(LaneTree.of(model), model.rhythm(q)[:, None])[..., 0]
     ground = jnp.eye(3, 4, dtype=links.dtype)
     carrier = jnp.stack([ground if i < 0 else links[i] for i in model.topology.body_links])
@@ -37,6 +39,7 @@ def point_position(
     model: Model, q: Coordinates, body: str | int, point: PointLike
 ) -> Float[Array, " 3"]:
     """Where `point`, given in the body's frame, is (Eq. 41)."""
+    (q,) = coordinates(model, q=q)
     link, local = on_link(model, body, point)
     return _position(model, q, link, local)
 
@@ -45,6 +48,7 @@ def point_velocity(
     model: Model, q: Coordinates, qd: Coordinates, body: str | int, point: PointLike
 ) -> Float[Array, " 3"]:
     """Velocity of a point fixed on a body (Eq. 44), in m/s."""
+    q, qd = coordinates(model, q=q, qd=qd)
     link, local = on_link(model, body, point)
     return _velocity(model, q, qd, link, local)
 
@@ -58,6 +62,7 @@ def point_acceleration(
     point: PointLike,
 ) -> Float[Array, " 3"]:
     """Acceleration of a point fixed on a body (Eq. 57), in m/s²."""
+    q, qd, qdd = coordinates(model, q=q, qd=qd, qdd=qdd)
     link, local = on_link(model, body, point)
     return _acceleration(model, q, qd, qdd, link, local)
 
@@ -66,6 +71,7 @@ def point_jacobian(
     model: Model, q: Coordinates, body: str | int, point: PointLike
 ) -> Float[Array, "3 nq"]:
     """∂(position)/∂q: velocity of a point fixed on a body per unit q̇."""
+    (q,) = coordinates(model, q=q)
     link, local = on_link(model, body, point)
     return _jacobian(model, q, link, local)
 
@@ -73,6 +79,7 @@ def point_jacobian(
 @eqx.filter_jit
 def body_velocities(model: Model, q: Coordinates, qd: Coordinates) -> Float[Array, "nb 6"]:
     """Angular velocity, then velocity of the body frame's origin, of each body."""
+    q, qd = coordinates(model, q=q, qd=qd)
     motion = Motion.of(model, q, qd)
     rows = []
     for body, link in enumerate(model.topology.body_links):

@@ -111,6 +111,8 @@ class Model(eqx.Module):
         **Raises:** `ValueError`, naming the body, for anything that is not a rigid-body tree.
         """
         rhythm = Identity() if rhythm is None else rhythm
+        if isinstance(coordinates, str):
+            raise ValueError(f"coordinates is the string {coordinates!r}; give ({coordinates!r},)")
         coordinates = tuple(coordinates)
         bodies = tuple(bodies)
         _checks.unique_names("coordinate", coordinates)

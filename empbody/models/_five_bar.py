@@ -40,7 +40,7 @@ def five_bar(
     - `mode`: the two assembly modes, by the sign of θ4.
     - `rhythm`: how θ3, θ4 are made from q (one of `ROUTES`), or any rhythm from q to all four.
       Both coordinates turn freely with "implicit", "projection", "molecule" and "fourier";
-      splines hold for -π … π, since θ3 winds.
+      splines hold for -2π … 2π, since θ3 winds.
     - `l0`, …, `lp`: lengths (m).
     - `order`: harmonics in each coordinate of the Fourier rhythm.
     - `density`: the manuscript gives no masses; the bars are taken as slender uniform rods
@@ -62,7 +62,7 @@ def five_bar(
             names=("theta1", "theta2"),
         )
         if rhythm in ("cubic", "cubic-not-a-knot", "quintic"):
-            ranges = dict.fromkeys(closure.names, (-math.pi, math.pi))
+            ranges = dict.fromkeys(closure.names, (-2 * math.pi, 2 * math.pi))
         rhythm = driven(2, unknowns(closure, rhythm, order, spline_period=False))
     return Model.build(
         coordinates=("theta1", "theta2"),

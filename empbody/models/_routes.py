@@ -55,8 +55,10 @@ def unknowns(closure: Closure, route: str, order: int, spline_period: bool) -> A
     if route in _PREMODELLED:
         if route == "fourier":
             common["order"] = order
-        else:
-            common["periodic"] = closure.periodic and spline_period
+        elif closure.periodic and not spline_period:
+            # Two turns either way, as fine as one turn with the default number of cells.
+            common |= {"periodic": False, "n": 128}
+            lower, upper = 2 * lower, 2 * upper
         return premodel(*start, lower, upper, **common, family=route)[0]
     # The differences reach a little over the ends of the range.
     margin = 0.01 if route == "molecule" and not closure.periodic else 0.0

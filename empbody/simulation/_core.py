@@ -134,6 +134,13 @@ def _good_start(options: Options, model: Model, start: Array, slope: Array) -> B
     return good
 
 
+def _in_range(model: Model, q: Float[Array, "rows nq"]) -> Bool[Array, ""]:
+    """Whether all rows stay in the coordinates' ranges; an event may end on the limit."""
+    slack = jnp.where(jnp.isfinite(model.upper - model.lower), model.upper - model.lower, 0.0)
+    low, high = model.lower - 1e-6 * slack, model.upper + 1e-6 * slack
+    return ~jnp.any((q < low[None]) | (q > high[None]))  # rows not reached are NaN: no verdict
+
+
 def _integrate(
     options: Options, args: _Args, ts: Array, y0: Array, slope: Array
 ) -> tuple[diffrax.Solution, Array, Array, Array, Array]:
@@ -218,7 +225,13 @@ def solve(
         t_final=t_final,
         q_final=q_final,
         qd_final=qd_final,
-        status=judge(out.result, good_start=good, at_end=t_final >= ts[-1], finite=finite),
+        status=judge(
+            out.result,
+            good_start=good,
+            at_end=t_final >= ts[-1],
+            finite=finite,
+            in_range=_in_range(model, jnp.concatenate([q, q_final[None]])),
+        ),
         result=out.result,
         stats={name: out.stats[name] for name in sorted(out.stats)},
         events=events,

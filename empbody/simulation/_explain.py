@@ -31,6 +31,8 @@ def explain(
             f"ran out of {int(solution.stats['max_steps'])} steps at t = {t:.6g} s of "
             f"{end:.6g} s; raise max_steps or {remedy}"
         )
+    if bool(status == SimulationStatus.left_range):
+        return _where_it_left(solution, model)
     if bool(status == SimulationStatus.step_too_small):
         reason = _ahead(model, q, qd, 1e-9 * (end - start))
         if reason is not None:
@@ -53,6 +55,20 @@ def explain(
         )
     words = " ".join(diffrax.RESULTS[solution.result].split()).rstrip(".")
     return f"the solver failed at t = {t:.6g} s: {words}"
+
+
+def _where_it_left(solution: Solution, model: Model) -> str:
+    low, high = np.asarray(model.lower), np.asarray(model.upper)
+    rows = np.vstack([np.asarray(solution.q), np.asarray(solution.q_final)[None]])
+    times = np.append(np.asarray(solution.ts), float(solution.t_final))
+    excess = np.maximum(low - rows, rows - high)
+    row = int(np.flatnonzero((excess > 1e-9).any(axis=1))[0])
+    k = int(np.argmax(excess[row]))
+    name = model.coordinate_names[k]
+    return (
+        f"coordinate {name!r} left its range {low[k]:.6g} to {high[k]:.6g} by t = "
+        f"{times[row]:.6g} s; stop there with event=CoordinateLimit({name!r}), or widen the range"
+    )
 
 
 def _ahead(model: Model, q: np.ndarray, qd: np.ndarray, reach: float) -> str | None:

@@ -56,11 +56,12 @@ def loops(
 
 
 def closure_error(model: Model, q: Float[Array, " nq"]) -> Float[Array, ""]:
-    """Largest |g(q, f)| over all loops, in the residuals' units; 0 without loops."""
-    worst = jnp.zeros_like(q[0])
+    """Largest |g(q, f)| over all loops, in the residuals' units; NaN without loops,
+    as for rhythms that were fitted to a loop and no longer know its equations."""
+    worst = -jnp.inf * jnp.ones_like(q[0])
     for loop, driven, _ in loops(failing_softly(model).rhythm, q, None):
         worst = jnp.maximum(worst, jnp.max(jnp.abs(loop.residual(driven, loop(driven)))))
-    return worst
+    return jnp.where(jnp.isneginf(worst), jnp.nan, worst)
 
 
 def why_open(model: Model, q: np.ndarray) -> str | None:

@@ -83,8 +83,8 @@ def simulate(
       `throw=False` see `Solution.status` and `Solution.reached`.
 
     Implicit rhythms run with on_failure="nan" here, so that steps beyond their range are
-    tried again shorter. Ranges of coordinates bind the start only; use `CoordinateLimit`
-    to stop at them.
+    tried again shorter. A saved row outside a coordinate's range in the model is a
+    failure; use `CoordinateLimit` to stop there.
 
     **Raises:** `ValueError` for wrong shapes, names and times; `SimulationError` for
     failures and unusable starts, if `throw`.

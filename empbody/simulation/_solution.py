@@ -70,7 +70,7 @@ class Solution(eqx.Module):
         return jnp.max(jnp.where(self.reached, jnp.abs(energy - energy[0]), 0.0))
 
     def closure_error(self, model: Model) -> Float[Array, " nt"]:
-        """Largest residual of the model's loop closures at every time; 0 without loops."""
+        """Largest residual of the model's loop closures at every time; NaN without loops."""
         return closure_errors(model, self.q)
 
 

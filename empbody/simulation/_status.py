@@ -22,6 +22,10 @@ class SimulationStatus(eqx.Enumeration):
         "singular, or the motion is too stiff for the solver"
     )
     not_finite = "simulation: the state became NaN or infinite; make the fixed step smaller"
+    left_range = (
+        "simulation: a coordinate left its range, where the model is not known to hold; stop "
+        "there with event=CoordinateLimit(name), or widen the range"
+    )
     solver_failed = "simulation: the solver failed"
 
 
@@ -31,6 +35,7 @@ def judge(
     good_start: Bool[Array, ""],
     at_end: Bool[Array, ""],
     finite: Bool[Array, ""],
+    in_range: Bool[Array, ""],
 ) -> SimulationStatus:
     """Our code for what Diffrax reports and for what it does not look at."""
     status, results = SimulationStatus, diffrax.RESULTS
@@ -41,6 +46,7 @@ def judge(
     # The last step may end within rounding of the end and count as too small.
     fine = (result == results.successful) | ((result == results.dt_min_reached) & at_end)
     out = status.where(fine, status.done, out)
+    out = status.where(finite & ~in_range, status.left_range, out)
     out = status.where(finite, out, status.not_finite)
     return status.where(good_start, out, status.bad_start)
 
