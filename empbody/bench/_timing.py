@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.experimental.compilation_cache import compilation_cache
 
 
 class Figure(dict):
@@ -44,15 +45,17 @@ def interleaved(works: Sequence[Callable[[], Any]], repeats: int) -> list[list[f
 
 def compile_seconds(function: Callable, *arguments: Any) -> float:
     """Time of tracing and compiling alone, without any persistent cache."""
-    cached = getattr(jax.config, "jax_enable_compilation_cache")  # noqa: B009
-    jax.config.update("jax_enable_compilation_cache", False)
+    kept = jax.config.values["jax_compilation_cache_dir"]
+    jax.config.update("jax_compilation_cache_dir", None)
+    compilation_cache.reset_cache()
     try:
         jax.clear_caches()
         begin = time.perf_counter()
         jax.jit(function).lower(*arguments).compile()
         return time.perf_counter() - begin
     finally:
-        jax.config.update("jax_enable_compilation_cache", cached)
+        jax.config.update("jax_compilation_cache_dir", kept)
+        compilation_cache.reset_cache()
 
 
 def in_a_loop(acceleration: Callable, nq: int, steps: int) -> Callable[[], Any]:
