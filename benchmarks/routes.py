@@ -29,7 +29,7 @@ def main():
     cases = [
         ("four-bar, q = -2 ... 2", eb.models.four_bar, line, closed + splines),
         ("four-bar, q = -1.5 ... 1.5", eb.models.four_bar, middle, closed + splines),
-        ("five-bar, whole torus", eb.models.five_bar, torus, [*closed, *splines, "fourier"]),
+        ("five-bar, one turn of both", eb.models.five_bar, torus, [*closed, *splines, "fourier"]),
         ("squeezer, whole turn", eb.models.squeezer, turn, [*closed, *splines, "fourier"]),
     ]
     for title, make, points, routes in cases:
