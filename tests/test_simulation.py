@@ -421,6 +421,12 @@ def test_unusable_starts(model, on_circle):
     assert "mass matrix singular" in failure(massless, [0.1], [0.0], TS)[0]
 
 
+def test_a_limit_ends_on_a_range_with_one_end():
+    ranged = pendulum(ranges={"angle": (-0.3, np.inf)})
+    stopped = simulate(ranged, [AMPLITUDE], [0.0], TS, event=CoordinateLimit("angle"))
+    assert stopped.q_final[0] == pytest.approx(-0.3, abs=1e-12)
+
+
 def test_leaving_the_range_of_a_coordinate():
     ranged = pendulum(ranges={"angle": (-1.0, 1.3)})
     message = failure(ranged, [AMPLITUDE], [0.0], TS)[0]

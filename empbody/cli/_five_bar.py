@@ -17,7 +17,7 @@ from ..models import FiveBarLoop, five_bar
 from ..rhythms import AbstractRhythm, Implicit, Molecule
 from ._case import Options, Result, check_changes, start, times
 from ._classical import Driver, classical_motion
-from ._forward import dae_words, forward
+from ._forward import forward
 from ._linkages import follow, joints_at, point_errors, sizes, table
 from ._progress import Progress
 from ._trajectories import FIVE_BAR
@@ -109,7 +109,7 @@ def run_five_bar(options: Options, progress: Progress) -> Result:
                 **fall.summary,
             },
         },
-        lines=_words(errors, fall.summary),
+        lines=linkage_words(errors, fall.summary, "under gravity", "rad"),
     )  # fmt: skip
 
 
@@ -124,16 +124,3 @@ def _gradient_sizes(loop: Implicit, q: Float[Array, "rows 2"]):
     """|∇θ3|, |∇θ4| by projection and by differences, each (rows, 2)."""
     routes = (Projected(loop), Molecule(loop))
     return [jax.vmap(lambda x, r=r: jnp.linalg.norm(r.jacobian(x), axis=1))(q) for r in routes]
-
-
-def _words(errors: dict, summary: dict) -> tuple[str, ...]:
-    lines = [
-        f"point p {errors['velocity_relative']:.1e} (velocity) and "
-        f"{errors['acceleration_relative']:.1e} (acceleration) from the constraint Jacobian",
-        f"ODE     {summary['steps']['accepted']} steps under gravity, "
-        f"energy kept to {summary['energy']['drift_over_largest_kinetic']:.1e}, "
-        f"loops closed to {summary['constraint_residual_max_m']:.1e} m",
-    ]
-    if "dae" in summary:
-        lines.append(dae_words(summary["dae"], "rad"))
-    return tuple(lines)

@@ -141,3 +141,19 @@ def dae_words(dae: dict[str, Any], unit: str) -> str:
         f"{1e3 * walls['run']:.1f} ms; loops open by {dae['drift_max_m']:.1e} m, "
         f"{dae['q_rms_difference']:.1e} {unit} RMS from the ODE"
     )
+
+
+def linkage_words(
+    errors: dict[str, Any], summary: dict[str, Any], under: str, unit: str
+) -> tuple[str, ...]:
+    """What a linkage's run found, for a person; `under` names what drives the release."""
+    lines = [
+        f"point p {errors['velocity_relative']:.1e} (velocity) and "
+        f"{errors['acceleration_relative']:.1e} (acceleration) from the constraint Jacobian",
+        f"ODE     {summary['steps']['accepted']} steps {under}, "
+        f"energy kept to {summary['energy']['drift_over_largest_kinetic']:.1e}, "
+        f"loops closed to {summary['constraint_residual_max_m']:.1e} m",
+    ]
+    if "dae" in summary:
+        lines.append(dae_words(summary["dae"], unit))
+    return tuple(lines)

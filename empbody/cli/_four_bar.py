@@ -13,7 +13,7 @@ from ..io import Table
 from ..models import FourBarLoop, four_bar
 from ._case import Options, Result, check_changes, start, times
 from ._classical import Driver, classical_motion
-from ._forward import dae_words, forward
+from ._forward import forward, linkage_words
 from ._linkages import follow, joints_at, point_errors, sizes, table
 from ._progress import Progress
 from ._trajectories import FOUR_BAR
@@ -82,18 +82,5 @@ def run_four_bar(options: Options, progress: Progress) -> Result:
                 **release.summary,
             },
         },
-        lines=_words(errors, release.summary),
+        lines=linkage_words(errors, release.summary, "on a spring", "m"),
     )  # fmt: skip
-
-
-def _words(errors: dict, summary: dict) -> tuple[str, ...]:
-    lines = [
-        f"point p {errors['velocity_relative']:.1e} (velocity) and "
-        f"{errors['acceleration_relative']:.1e} (acceleration) from the constraint Jacobian",
-        f"ODE     {summary['steps']['accepted']} steps on a spring, "
-        f"energy kept to {summary['energy']['drift_over_largest_kinetic']:.1e}, "
-        f"loops closed to {summary['constraint_residual_max_m']:.1e} m",
-    ]
-    if "dae" in summary:
-        lines.append(dae_words(summary["dae"], "m"))
-    return tuple(lines)

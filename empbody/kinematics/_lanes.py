@@ -6,16 +6,10 @@ the samples ("lanes") last: a vector per link is (n, 3, lanes), a matrix (n, 3, 
 One sample is one lane.
 """
 
-from typing import TypeVar
-
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
-
-_Arrays = TypeVar("_Arrays")
-LaneVectors = Float[Array, "n 3 lanes"]
-LaneMatrices = Float[Array, "n 3 3 lanes"]
+from jaxtyping import Array
 
 
 def lanes_last(leaf: Array, batched: bool) -> Array:

@@ -28,10 +28,6 @@ class Topology:
         return len(self.parents)
 
     @property
-    def n_bodies(self) -> int:
-        return len(self.body_links)
-
-    @property
     def massive_links(self) -> tuple[int, ...]:
         return tuple(self.body_links[b] for b in self.massive)
 

@@ -136,8 +136,9 @@ def _good_start(options: Options, model: Model, start: Array, slope: Array) -> B
 
 def _in_range(model: Model, q: Float[Array, "rows nq"]) -> Bool[Array, ""]:
     """Whether all rows stay in the coordinates' ranges; an event may end on the limit."""
-    slack = jnp.where(jnp.isfinite(model.upper - model.lower), model.upper - model.lower, 0.0)
-    low, high = model.lower - 1e-6 * slack, model.upper + 1e-6 * slack
+    width = model.upper - model.lower
+    slack = 1e-6 * jnp.where(jnp.isfinite(width), width, 1.0)  # one-sided ranges have no width
+    low, high = model.lower - slack, model.upper + slack
     return ~jnp.any((q < low[None]) | (q > high[None]))  # rows not reached are NaN: no verdict
 
 

@@ -38,10 +38,6 @@ class AbstractEvent(eqx.Module):
     def check(self, model: Model) -> None:
         """Raise ValueError when the event does not fit the model."""
 
-    @abc.abstractmethod
-    def describe(self) -> str:
-        """The event in words."""
-
 
 def _bound(value: Any) -> Float[Array, ""] | None:
     return None if value is None else jnp.asarray(value, dtype=float)
@@ -107,9 +103,6 @@ class CoordinateLimit(AbstractEvent):
             )
         model.coordinate_index(self.coordinate)
 
-    def describe(self) -> str:
-        return f"limit of coordinate {self.coordinate!r}"
-
 
 class Crossing(AbstractEvent):
     """`function(t, q, qd)` crosses zero, or, when it gives a boolean, becomes True.
@@ -138,9 +131,6 @@ class Crossing(AbstractEvent):
     def check(self, model: Model) -> None:
         if self.crossing not in ("up", "down", None):
             raise ValueError(f"crossing = {self.crossing!r}: 'up', 'down' or None")
-
-    def describe(self) -> str:
-        return f"crossing of {getattr(self.function, '__name__', type(self.function).__name__)}"
 
 
 class StateCondition(eqx.Module):
