@@ -17,7 +17,7 @@ from ..models import FiveBarLoop, five_bar
 from ..rhythms import AbstractRhythm, Implicit, Molecule
 from ._case import Options, Result, check_changes, start, times
 from ._classical import Driver, classical_motion
-from ._forward import forward
+from ._forward import forward, linkage_words
 from ._linkages import follow, joints_at, point_errors, sizes, table
 from ._progress import Progress
 from ._trajectories import FIVE_BAR
