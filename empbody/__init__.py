@@ -10,6 +10,8 @@ from . import (
     forces as forces,
     kronecker as kronecker,
     models as models,
+    muscles as muscles,
+    paths as paths,
     rhythms as rhythms,
     solvers as solvers,
 )
@@ -41,14 +43,38 @@ from .kinematics import (
 from .model import (
     Ball as Ball,
     Body as Body,
+    ConditionalPoint as ConditionalPoint,
     Cylindrical as Cylindrical,
     Free as Free,
     Model as Model,
+    MovingPoint as MovingPoint,
+    Path as Path,
+    PathPoint as PathPoint,
     Planar as Planar,
     Prismatic as Prismatic,
     Revolute as Revolute,
     Universal as Universal,
     Weld as Weld,
+    Wrap as Wrap,
+    WrapCylinder as WrapCylinder,
+    WrapEllipsoid as WrapEllipsoid,
+    WrapSphere as WrapSphere,
+    WrapTorus as WrapTorus,
+)
+from .muscles import (
+    HillState as HillState,
+    Muscle as Muscle,
+    MuscleState as MuscleState,
+    initial_muscle_state as initial_muscle_state,
+    muscle_forces as muscle_forces,
+    muscle_outputs as muscle_outputs,
+    muscle_torques as muscle_torques,
+)
+from .paths import (
+    check_paths as check_paths,
+    lengthening_speeds as lengthening_speeds,
+    moment_arms as moment_arms,
+    path_lengths as path_lengths,
 )
 from .simulation import (
     CoordinateLimit as CoordinateLimit,

@@ -9,10 +9,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from .calculus import arrange_derivative
 from .model import Model
+from .paths import lengths_from_frames
 
 __all__ = [
     "bias",
@@ -26,6 +27,8 @@ __all__ = [
     "joint_variables",
     "kinetic_energy",
     "mass_matrix",
+    "moment_arms",
+    "path_lengths",
     "point_acceleration",
     "point_position",
     "point_velocity",
@@ -191,6 +194,53 @@ def forward_dynamics(
     """q̈ = M⁻¹ (G - N q̇ + τ) of the skeleton alone."""
     force = gravity(model, q) - bias(model, q, qd) + tau
     return jnp.linalg.solve(mass_matrix(model, q), force)
+
+
+@eqx.filter_jit
+def path_lengths(model: Model, q: Float[Array, " nq"]) -> Float[Array, " nm"]:
+    """Lengths (m) of all musculotendon paths, from the body transforms of this module."""
+    if any(model.paths.layout.surfaces[wrap.surface].active for wrap in model.paths.layout.wraps):
+        return lengths_from_frames(model, q, body_transforms(model, q))
+    x, alive = _path_points(model, q), _living_points(model, q)
+    lengths = []
+    for unit in range(model.nm):
+        points = model.paths.layout.points_of(unit)
+        total, before = jnp.zeros((), dtype=x.dtype), x[points[0]]
+        for p in points[1:]:
+            here = alive.get(p, True)
+            total = total + jnp.where(here, _distance(before, x[p]), 0)
+            before = jnp.where(here, x[p], before)
+        lengths.append(total)
+    return jnp.stack(lengths) if lengths else jnp.zeros(0, dtype=x.dtype)
+
+
+@eqx.filter_jit
+def moment_arms(model: Model, q: Float[Array, " nq"]) -> Float[Array, "nq nm"]:
+    """R = -∂L/∂q: generalised force per unit tension (m, or 1 for a translation)."""
+    return -jax.jacfwd(lambda x: path_lengths(model, x))(q).T
+
+
+def _path_points(model: Model, q: Float[Array, " nq"]) -> Float[Array, "np 3"]:
+    """Points of all paths in the ground frame."""
+    layout, r = model.paths.layout, model.paths.location
+    for (p, inputs), location in zip(layout.moving, model.paths.moving, strict=True):
+        r = r.at[p].set(location(q[np.array(inputs, dtype=int)]))
+    ground = jnp.eye(4, dtype=model.axis.dtype)[None]
+    A = jnp.concatenate([ground, body_transforms(model, q)])[np.array(layout.bodies, int) + 1]
+    return jnp.einsum("pij,pj->pi", A[:, :3, :3], r) + A[:, :3, 3]
+
+
+def _living_points(model: Model, q: Float[Array, " nq"]) -> dict[int, Bool[Array, ""]]:
+    """Whether the path goes through them, for points of which this is not sure."""
+    slots = zip(model.paths.layout.conditional, model.paths.condition, strict=True)
+    return {p: (low <= q[i]) & (q[i] <= high) for (p, i), (low, high) in slots}
+
+
+def _distance(a: Float[Array, " 3"], b: Float[Array, " 3"]) -> Float[Array, ""]:
+    """|b - a|, with gradient zero where the points coincide."""
+    square = (b - a) @ (b - a)
+    nothing = square == 0
+    return jnp.where(nothing, 0, jnp.sqrt(jnp.where(nothing, 1, square)))
 
 
 def _transposed(model: Model, q: Float[Array, " nq"]) -> Float[Array, "nb 4 4"]:

@@ -60,13 +60,23 @@ def check_own_linkage(found):
     assert found["finger"].shape == (5, 2)
 
 
+def check_elbow(found):
+    assert found["lengths"].shape == (71, 2)
+    assert found["arms"].shape == (71, 2)
+    assert np.all(np.isfinite(found["slope"]))
+    # The flexor shortens while the elbow bends, the extensor lengthens.
+    assert found["lengths"][-1, 0] < found["lengths"][0, 0]
+    assert found["lengths"][-1, 1] > found["lengths"][0, 1]
+
+
 CASES = {
     "four_bar": ({"duration": 0.1, "rows": 5}, check_four_bar),
     "five_bar": ({"duration": 0.1, "rows": 5, "starts": 2}, check_five_bar),
     "squeezer": ({"duration": 0.001, "rows": 5, "starts": 2}, check_squeezer),
+    "elbow": ({"duration": 0.2, "rows": 5}, check_elbow),
     "own_linkage": ({"duration": 0.1, "rows": 5}, check_own_linkage),
 }
-SLOW = ("five_bar", "squeezer")
+SLOW = ("elbow", "five_bar", "squeezer")
 
 
 def test_every_example_is_tested():

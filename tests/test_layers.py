@@ -22,6 +22,7 @@ LAYERS = (
     ("muscles",),
     ("dae",),
     ("kronecker", "autodiff"),
+    ("paths",),
     ("dynamics", "forces"),
     ("kinematics",),
     ("model",),

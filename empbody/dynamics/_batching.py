@@ -49,7 +49,7 @@ def lanes_under_vmap(
         return batchable(arrays)
 
     @function.def_jvp
-    def _(primals: Any, tangents: Any) -> tuple[Array, Array]:
+    def _(primals: Any, tangents: Any) -> tuple[Array, Array | None]:
         return eqx.filter_jvp(one, primals, tangents)
 
     return function

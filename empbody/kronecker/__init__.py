@@ -16,7 +16,9 @@ from ._joints import (
     joint_transforms,
     joint_variables,
 )
+from ._lines_of_action import attachment_sequence
 from ._mass_matrix import body_mass_matrix, mass_matrix
+from ._moment_arms import betas, gammas, joint_kinds, moment_arms
 from ._points import point_acceleration, point_position, point_velocity
 from ._projection import Projected, closure_gamma, projection_gradients, projection_hessians
 from ._second_derivatives import transform_second_derivatives
@@ -26,6 +28,8 @@ from ._weights import first_weight, second_weight
 __all__ = [
     "Links",
     "Projected",
+    "attachment_sequence",
+    "betas",
     "bias",
     "body_coriolis",
     "body_gravity",
@@ -35,15 +39,18 @@ __all__ = [
     "coriolis",
     "first_weight",
     "forward_dynamics",
+    "gammas",
     "gravity",
     "inverse_dynamics",
     "joint_hessians",
     "joint_jacobian",
+    "joint_kinds",
     "joint_matrices",
     "joint_transforms",
     "joint_variables",
     "links",
     "mass_matrix",
+    "moment_arms",
     "point_acceleration",
     "point_position",
     "point_velocity",

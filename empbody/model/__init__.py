@@ -15,4 +15,26 @@ from ._joints import (
     Weld as Weld,
 )
 from ._model import Model as Model
+from ._path import (
+    AbstractMuscles as AbstractMuscles,
+    AbstractUnit as AbstractUnit,
+    ConditionalPoint as ConditionalPoint,
+    MovingPoint as MovingPoint,
+    Path as Path,
+    PathPoint as PathPoint,
+)
+from ._path_set import (
+    PathLayout as PathLayout,
+    PathSet as PathSet,
+    SurfaceSlot as SurfaceSlot,
+    WrapSlot as WrapSlot,
+)
+from ._surface import (
+    Surface as Surface,
+    Wrap as Wrap,
+    WrapCylinder as WrapCylinder,
+    WrapEllipsoid as WrapEllipsoid,
+    WrapSphere as WrapSphere,
+    WrapTorus as WrapTorus,
+)
 from ._topology import Topology as Topology

@@ -1,5 +1,6 @@
 """The model: a tree of links with a rhythm. Data and checks, no algorithms."""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -14,6 +15,9 @@ from . import _checks
 from ._body import Body
 from ._force import AbstractForce
 from ._joints import Chain, Prismatic, Revolute, Weld
+from ._path import AbstractMuscles, AbstractUnit
+from ._path_set import PathSet
+from ._surface import Surface
 from ._topology import Topology
 
 
@@ -54,6 +58,10 @@ class Model(eqx.Module):
     """Joint variables as a function of the coordinates."""
     forces: tuple[AbstractForce, ...]
     """Springs, dampers, torques and external forces."""
+    paths: PathSet
+    """Paths of the musculotendon units, and the surfaces that they slide over."""
+    muscles: AbstractMuscles | None
+    """How the units give force; None where they have paths only."""
     coordinate_names: tuple[str, ...] = eqx.field(static=True)
     joint_names: tuple[str, ...] = eqx.field(static=True)
     body_names: tuple[str, ...] = eqx.field(static=True)
@@ -75,8 +83,13 @@ class Model(eqx.Module):
         return len(self.body_names)
 
     @property
+    def nm(self) -> int:
+        """Number of musculotendon units."""
+        return self.paths.layout.n_units
+
+    @property
     def muscle_names(self) -> tuple[str, ...]:
-        return ()
+        return self.paths.layout.names
 
     def coordinate_index(self, name: str) -> int:
         return _checks.name_index("coordinate", self.coordinate_names, name)
@@ -88,6 +101,9 @@ class Model(eqx.Module):
         """Position of a body; -1 for the ground."""
         return -1 if name == "ground" else _checks.name_index("body", self.body_names, name)
 
+    def muscle_index(self, name: str) -> int:
+        return _checks.name_index("musculotendon unit", self.muscle_names, name)
+
     @staticmethod
     def build(
         coordinates: Sequence[str],
@@ -96,6 +112,8 @@ class Model(eqx.Module):
         gravity: Any = (0.0, -9.80665, 0.0),
         forces: Sequence[AbstractForce] = (),
         ranges: Mapping[str, tuple[float, float]] | None = None,
+        muscles: Sequence[AbstractUnit] = (),
+        surfaces: Sequence[Surface] = (),
     ) -> "Model":
         """Make and check a model.
 
@@ -107,6 +125,8 @@ class Model(eqx.Module):
         - `gravity`: acceleration of free fall in the ground frame (m/s²).
         - `forces`: springs, dampers, torques, external forces (see `empbody.forces`).
         - `ranges`: lower and upper bound by coordinate name, in the coordinate's unit.
+        - `muscles`: musculotendon units: `Muscle`, or `Path` where only geometry is wanted.
+        - `surfaces`: what their paths slide over (`WrapCylinder`, `WrapSphere`, ...).
 
         **Raises:** `ValueError`, naming the body, for anything that is not a rigid-body tree.
         """
@@ -136,6 +156,7 @@ class Model(eqx.Module):
             revolute=tuple(link.revolute for link in links),
             body_links=body_links,
             massive=tuple(b for b, link in enumerate(body_links) if link >= 0 and has_mass[b]),
+            welded=tuple(isinstance(body.joint, Weld) for body in bodies),
         )
         lower, upper = _ranges(coordinates, ranges or {})
         model = Model(
@@ -152,6 +173,8 @@ class Model(eqx.Module):
             upper=upper,
             rhythm=rhythm,
             forces=(),
+            paths=PathSet.pack(muscles, surfaces, [body.name for body in bodies], coordinates),
+            muscles=_pack_forces(muscles),
             coordinate_names=coordinates,
             joint_names=tuple(link.name for link in links),
             body_names=tuple(body.name for body in bodies),
@@ -163,6 +186,14 @@ class Model(eqx.Module):
         """The same model with these force elements instead of its own."""
         bound = tuple(force.bind(self) for force in forces)
         return eqx.tree_at(lambda m: m.forces, self, bound, is_leaf=lambda x: x is self.forces)
+
+    def with_muscles(
+        self, muscles: Sequence[AbstractUnit], surfaces: Sequence[Surface] = ()
+    ) -> "Model":
+        """The same model with these musculotendon units and surfaces instead of its own."""
+        paths = PathSet.pack(muscles, surfaces, self.body_names, self.coordinate_names)
+        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        return Model(**(values | {"paths": paths, "muscles": _pack_forces(muscles)}))
 
     def with_rhythm(self, rhythm: AbstractRhythm) -> "Model":
         """The same model with another rhythm of the same sizes."""
@@ -270,6 +301,20 @@ def _check_sizes(rhythm: AbstractRhythm, coordinates: Sequence[str], joints: Seq
             f"{nq} coordinates for {nj} joint variables ({', '.join(joints)}): "
             "an identity rhythm needs as many of each"
         )
+
+
+def _pack_forces(units: Sequence[AbstractUnit]) -> AbstractMuscles | None:
+    """Force parameters of all units, which must be of one kind."""
+    if not units:
+        return None
+    kinds = {type(unit) for unit in units}
+    if len(kinds) > 1:
+        a, b = (next(u.name for u in units if type(u) is kind) for kind in list(kinds)[:2])
+        raise ValueError(
+            f"units {a!r} and {b!r} are of different kinds; give force parameters to all units "
+            "(Muscle) or to none (Path)"
+        )
+    return type(units[0]).pack(units)
 
 
 def _stack(rows: Sequence[Any]) -> jax.Array:

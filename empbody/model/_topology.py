@@ -22,6 +22,8 @@ class Topology:
     """Link of each body; -1 is the ground."""
     massive: tuple[int, ...]
     """Bodies that have mass or inertia and ride on a moving link."""
+    welded: tuple[bool, ...]
+    """Whether each body's frame is placed on its link, rather than being the link's own."""
 
     @property
     def n_links(self) -> int:

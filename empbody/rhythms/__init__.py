@@ -12,6 +12,7 @@ from empbody.rhythms._neural import Neural
 from empbody.rhythms._polynomial import Polynomial
 from empbody.rhythms._report import FitReport, fit_report
 from empbody.rhythms._sampled import PremodelReport, premodel
+from empbody.rhythms._simm_spline import SimmSpline
 from empbody.rhythms._spline import Spline
 from empbody.rhythms._stack import Stack
 from empbody.rhythms._tensor_spline import TensorSpline
@@ -31,6 +32,7 @@ __all__ = [
     "Neural",
     "Polynomial",
     "PremodelReport",
+    "SimmSpline",
     "Spline",
     "Stack",
     "TensorSpline",

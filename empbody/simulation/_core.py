@@ -12,10 +12,13 @@ from jaxtyping import Array, Bool, Float
 
 from ..dynamics import forward_dynamics
 from ..model import Model
+from ..muscles import HillState
+from ..muscles._forces import without_muscles
 from ._events import AbstractEvent, CoordinateLimit, StateCondition, fired, grouped
 from ._first_crossing import FirstCrossing
 from ._loops import failing_softly
 from ._methods import with_stage_tolerances
+from ._muscles import Drive, as_state, as_vector, muscle_rates
 from ._solution import Solution, closure_errors, energies
 from ._status import judge
 
@@ -44,20 +47,30 @@ class Options(eqx.Module):
 class _Args(eqx.Module):
     model: Model
     tau: Any
+    drive: Drive | None
+    like: HillState | None
+    """What the muscles' part of the state holds."""
     moving: Bool[Array, ""]
 
 
 @eqx.filter_jit
 def _rates(t: Any, y: Array, args: _Args) -> Array:
-    """(q̇, q̈) of the state (q, q̇); zero throughout when the start is not usable."""
-    q, qd = jnp.split(y, 2)
+    """(q̇, q̈, ...) of the state (q, q̇, ...); zero throughout when the start is not usable."""
+    nq = args.model.nq
+    q, qd = y[:nq], y[nq : 2 * nq]
     tau = args.tau
     if callable(tau):
         tau = jnp.asarray(tau(t, q, qd), dtype=y.dtype)
         if tau.shape != q.shape:
             raise ValueError(f"tau(t, q, qd) has shape {tau.shape} for {q.shape[0]} coordinates")
-    qdd = forward_dynamics(args.model, q, qd, tau, t=t)
-    return jnp.where(args.moving, jnp.concatenate([qd, qdd]), 0.0)
+    if args.drive is None or args.like is None:
+        qdd = forward_dynamics(args.model, q, qd, tau, t=t)
+        return jnp.where(args.moving, jnp.concatenate([qd, qdd]), 0.0)
+    state = as_state(args.like, y[2 * nq :])
+    pull, rate = muscle_rates(args.model, args.drive, t, q, qd, state)
+    tau = pull if tau is None else pull + tau
+    qdd = forward_dynamics(without_muscles(args.model), q, qd, tau, t=t)
+    return jnp.where(args.moving, jnp.concatenate([qd, qdd, as_vector(rate)]), 0.0)
 
 
 def _unpacking(args: _Args) -> tuple[Callable, list[Array]]:
@@ -123,14 +136,25 @@ def _monitor(options: Options, model: Model, ts: Array, q: Array, qd: Array) -> 
     }
 
 
+def _excitations(
+    drive: Drive, model: Model, ts: Array, q: Array, qd: Array, states: HillState
+) -> Float[Array, "nt nm"]:
+    """Along ts; NaN where the simulation did not come."""
+    if callable(drive.value):
+        return jax.vmap(drive)(ts, q, qd, states)
+    rows = jnp.broadcast_to(drive.value, (ts.shape[0], model.nm))
+    return jnp.where(jnp.isfinite(q[:, :1]), rows, jnp.nan)
+
+
 def _good_start(options: Options, model: Model, start: Array, slope: Array) -> Bool[Array, ""]:
     """Finite, within the ranges and limits, and with an acceleration."""
-    q, qd = jnp.split(start, 2)
+    nq = model.nq
+    q, qd = start[:nq], start[nq : 2 * nq]
     good = jnp.all((q >= model.lower) & (q <= model.upper))
     good &= jnp.all(jnp.isfinite(start)) & jnp.all(jnp.isfinite(slope))
     for event in options.events:
         if isinstance(event, CoordinateLimit):
-            good &= event.holds_at_start(model, q, qd, jnp.split(slope, 2)[1])
+            good &= event.holds_at_start(model, q, qd, slope[nq : 2 * nq])
     return good
 
 
@@ -195,25 +219,35 @@ def solve(
     qd0: Float[Array, " nq"],
     ts: Float[Array, " nt"],
     tau: Any,
+    drive: Drive | None,
+    muscles: HillState | None,
     options: Options,
 ) -> Solution:
     """Integrate from ts[0] to ts[-1]."""
     soft = failing_softly(model)
     start = jnp.concatenate([q0, qd0])
-    slope = _rates(ts[0], start, _Args(soft, tau, jnp.asarray(True)))
+    if muscles is not None:
+        start = jnp.concatenate([start, as_vector(muscles)])
+    slope = _rates(ts[0], start, _Args(soft, tau, drive, muscles, jnp.asarray(True)))
     good = _good_start(options, model, start, slope)
     # A start that is not usable stands still, so that it costs a batch nothing.
     y0 = jnp.where(good | jnp.isfinite(start), start, 0.0)
     out, times, states, t_final, y_final = _integrate(
-        options, _Args(soft, tau, good), ts, y0, slope
+        options, _Args(soft, tau, drive, muscles, good), ts, y0, slope
     )
     # The start is what was given, also where nothing could be integrated.
     reached = (good & jnp.isfinite(times)).at[0].set(True)
     y = jnp.where(reached[:, None], states, jnp.nan).at[0].set(start)
     t_final = jnp.where(good, t_final, ts[0])
     y_final = jnp.where(good, y_final, start)
-    q, qd = jnp.split(y, 2, axis=1)
-    q_final, qd_final = jnp.split(y_final, 2)
+    nq = model.nq
+    q, qd = y[:, :nq], y[:, nq : 2 * nq]
+    q_final, qd_final = y_final[:nq], y_final[nq : 2 * nq]
+    states, final, excitation = None, None, None
+    if drive is not None and muscles is not None:
+        states = as_state(muscles, y[:, 2 * nq :])
+        final = as_state(muscles, y_final[2 * nq :])
+        excitation = _excitations(drive, model, ts, q, qd, states)
     events = None
     if out.event_mask is not None:
         events = fired(options.events, out.event_mask, model, t_final, q_final, qd_final)
@@ -238,4 +272,7 @@ def solve(
         events=events,
         monitors=_monitor(options, model, ts, q, qd),
         interpolation=out.interpolation,  # pyright: ignore[reportArgumentType]
+        muscles=states,
+        muscles_final=final,
+        excitation=excitation,
     )

@@ -134,13 +134,14 @@ class Crossing(AbstractEvent):
 
 
 class StateCondition(eqx.Module):
-    """Events as Diffrax calls them: the state is (q, q̇) in one vector. The smallest of
+    """Events as Diffrax calls them: the state is (q, q̇, ...) in one vector. The smallest of
     several values counts."""
 
     events: tuple[AbstractEvent, ...]
 
     def __call__(self, t: Any, y: Array, args: Any, **_: Any) -> Array:
-        q, qd = jnp.split(y, 2)
+        nq = args.model.nq
+        q, qd = y[:nq], y[nq : 2 * nq]
         return functools.reduce(
             jnp.minimum, [event.value(args.model, t, q, qd) for event in self.events]
         )

@@ -24,7 +24,7 @@ def explain(
     t, q, qd = float(solution.t_final), np.asarray(solution.q_final), np.asarray(solution.qd_final)
     start, end = float(solution.ts[0]), float(solution.ts[-1])
     if bool(status == SimulationStatus.bad_start):
-        return why_bad_start(model, q0, qd0, options.events)
+        return why_bad_start(model, q0, qd0, options.events, solution.muscles)
     if bool(status == SimulationStatus.out_of_steps):
         remedy = "loosen rtol and atol" if options.fixed_step is None else "enlarge fixed_step"
         return (

@@ -8,6 +8,7 @@ from jaxtyping import Array, Float
 
 from ..model import Model
 from ..model._checks import is_concrete
+from ..muscles import HillState
 from ._events import AbstractEvent, CoordinateLimit
 from ._loops import why_open
 
@@ -82,7 +83,11 @@ def step_times(value: Any, ts: Float[Array, " nt"]) -> Float[Array, "..."]:
 
 
 def why_bad_start(
-    model: Model, q0: np.ndarray, qd0: np.ndarray, events: tuple[AbstractEvent, ...]
+    model: Model,
+    q0: np.ndarray,
+    qd0: np.ndarray,
+    events: tuple[AbstractEvent, ...],
+    muscles: HillState | None = None,
 ) -> str:
     """Why a start is not usable, in words."""
     for what, numbers in (("q0", q0), ("qd0", qd0)):
@@ -109,7 +114,14 @@ def why_bad_start(
                     f"q0 puts coordinate {event.coordinate!r} at {here:.6g}, not inside its "
                     f"limits {low:.6g} to {high:.6g}"
                 )
+    for what in () if muscles is None else ("activation", "fibre"):
+        states = getattr(muscles, what)
+        wrong = [] if states is None else np.flatnonzero(~np.isfinite(np.asarray(states)[0]))
+        if len(wrong):
+            name = model.muscle_names[int(wrong[0])]
+            return f"the {what} of muscle {name!r} is not finite at the start"
+    suspects = "a force element" if muscles is None else "a force element or the excitation"
     return (
-        "the acceleration at q0 is not finite: is the mass matrix singular there, or a force "
-        "element NaN?"
+        "the acceleration at q0 is not finite: is the mass matrix singular there, or "
+        f"{suspects} NaN?"
     )

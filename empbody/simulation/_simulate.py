@@ -5,6 +5,7 @@ from typing import Any
 
 import diffrax
 import equinox as eqx
+import jax
 import numpy as np
 
 from ..model import Model
@@ -16,6 +17,7 @@ from ._errors import SimulationError
 from ._events import as_events
 from ._explain import explain
 from ._methods import ADJOINTS, progress_meter
+from ._muscles import as_drive, start_of_muscles
 from ._solution import Solution
 
 
@@ -26,6 +28,8 @@ def simulate(
     ts: Any,
     *,
     tau: Any = None,
+    excitation: Any = None,
+    muscle_state: Any = None,
     solver: str | diffrax.AbstractSolver = "tsit5",
     rtol: Any = 1e-8,
     atol: Any = 1e-8,
@@ -41,7 +45,7 @@ def simulate(
     progress: Any = False,
     throw: bool = True,
 ) -> Solution:
-    """Integrate M(q) q̈ + N(q, q̇) q̇ = G(q) + τ + force elements (Ehsani 2016, Eq. 198).
+    """Integrate M(q) q̈ + N(q, q̇) q̇ = G(q) + R(q) F + τ + force elements (Ehsani 2016, Eq. 198).
 
     Compiled once for each structure of model and options; new numbers (of the model, q0,
     qd0, ts, tau, tolerances, steps, limits) run what was compiled. Works under jit, vmap
@@ -54,6 +58,12 @@ def simulate(
     - `tau`: generalised forces: none, constant (nq,), or `tau(t, q, qd)` -> (nq,). A Python
       function is compiled in by its identity, so a lambda made anew for each call compiles
       each time; an Equinox module's numbers may change freely.
+    - `excitation`: of the muscles, 0 to 1: constant (nm,), `excitation(t, q, qd)` -> (nm,),
+      or, for reflexes, `excitation(t, q, qd, muscles)` with their state (`HillState`) as
+      well. Without it the model's muscles exert no force at all, not even a passive one.
+      Functions are compiled in as those of `tau` are.
+    - `muscle_state`: `HillState` at ts[0]; if absent, that of `initial_muscle_state(model,
+      q0, qd0)`: least activation, fibres and tendons in balance.
     - `solver`: "tsit5", "dopri5", "dopri8", "rkf45", for stiff systems "kvaerno5" or
       "trbdf2", or a Diffrax solver. Implicit solvers of Diffrax's own are best given
       `empbody.solvers.StageChord` as root finder.
@@ -93,6 +103,8 @@ def simulate(
     when = _inputs.times(ts)
     if tau is not None and not callable(tau):
         tau = _inputs.state_vector("tau", tau, model)
+    drive = as_drive(excitation, model)
+    muscles = start_of_muscles(model, muscle_state, drive, start, rate)
     options = Options(
         solver=by_name("solver", solver, SOLVERS),
         adjoint=by_name("adjoint", adjoint, ADJOINTS),
@@ -111,7 +123,7 @@ def simulate(
     if fixed_step is None:
         _inputs.precision(options.rtol)
     _check_adjoint(options)
-    solution = solve(model, start, rate, when, tau, options)
+    solution = solve(model, start, rate, when, tau, drive, muscles, options)
     if not throw:
         return solution
     if not is_concrete((model, start, rate, solution)):
@@ -126,7 +138,8 @@ def _raising(solution: Solution) -> Solution:
     """The same, raising from within the compiled function where it has failed."""
 
     def states(s: Solution) -> tuple[Any, ...]:
-        return s.q, s.qd, s.t_final, s.q_final, s.qd_final
+        of_muscles = jax.tree.leaves((s.muscles, s.muscles_final))
+        return s.q, s.qd, s.t_final, s.q_final, s.qd_final, *of_muscles
 
     checked = solution.status.error_if(states(solution), ~solution.succeeded)
     return eqx.tree_at(states, solution, checked)

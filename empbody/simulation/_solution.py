@@ -8,7 +8,9 @@ from jaxtyping import Array, ArrayLike, Bool, Float, Int
 
 from ..dynamics import mechanical_energy
 from ..model import Model
+from ..muscles import HillState, MuscleState
 from ._loops import closure_error, failing_softly
+from ._muscles import outputs_along
 from ._status import SimulationStatus, succeeded
 
 
@@ -43,6 +45,11 @@ class Solution(eqx.Module):
     monitors: dict[str, Array]
     """What `monitors=` asked for, along ts."""
     interpolation: diffrax.DenseInterpolation | None
+    muscles: HillState | None = None
+    """Activations and fibre states along ts, (nt, nm) each; None where muscles took no part."""
+    muscles_final: HillState | None = None
+    excitation: Float[Array, "nt nm"] | None = None
+    """What the muscles were given, along ts."""
 
     @property
     def succeeded(self) -> Bool[Array, "..."]:
@@ -56,8 +63,8 @@ class Solution(eqx.Module):
             raise ValueError("no dense output was kept; call simulate(..., dense=True)")
         times = jnp.asarray(t, dtype=self.ts.dtype)
         y = jax.vmap(path.evaluate)(times.reshape(-1)).reshape(*times.shape, -1)
-        q, qd = jnp.split(y, 2, axis=-1)
-        return q, qd
+        nq = self.q.shape[-1]
+        return y[..., :nq], y[..., nq : 2 * nq]
 
     def energy(self, model: Model) -> Float[Array, " nt"]:
         """Kinetic plus potential energy at every time, in joules."""
@@ -68,6 +75,12 @@ class Solution(eqx.Module):
         only where nothing dissipates or drives."""
         energy = self.energy(model)
         return jnp.max(jnp.where(self.reached, jnp.abs(energy - energy[0]), 0.0))
+
+    def muscle_outputs(self, model: Model) -> MuscleState:
+        """Forces, lengths, speeds and powers of the muscles, (nt, nm) each."""
+        if self.muscles is None or self.excitation is None:
+            raise ValueError("muscles took no part in this simulation; give simulate an excitation")
+        return outputs_along(model, self.q, self.qd, self.muscles, self.excitation)
 
     def closure_error(self, model: Model) -> Float[Array, " nt"]:
         """Largest residual of the model's loop closures at every time; NaN without loops."""

@@ -4,7 +4,7 @@ until `save` is called, and Matplotlib's global settings stay as they are."""
 from ._comparison import gradients, point_motion
 from ._joints import joint_manifold, joint_variables
 from ._motion import coordinates_over_time, forward_dynamics
-from ._style import PALETTE, save
+from ._style import PALETTE, new_figure, save, style
 
 __all__ = [
     "PALETTE",
@@ -13,6 +13,8 @@ __all__ = [
     "gradients",
     "joint_manifold",
     "joint_variables",
+    "new_figure",
     "point_motion",
     "save",
+    "style",
 ]

@@ -1,0 +1,12 @@
+"""Musculotendon paths: lengths, wrapping, moment arms."""
+
+from ._effective import EffectivePoints as EffectivePoints, effective_points as effective_points
+from ._lengths import (
+    lengthening_speeds as lengthening_speeds,
+    lengths_and_arms as lengths_and_arms,
+    lengths_from_frames as lengths_from_frames,
+    moment_arms as moment_arms,
+    path_lengths as path_lengths,
+)
+from ._opensim import opensim_moment_arms as opensim_moment_arms
+from ._report import check_paths as check_paths

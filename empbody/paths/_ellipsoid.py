@@ -1,0 +1,241 @@
+"""Shortest path of a taut string over one ellipsoid.
+
+In coordinates divided by the semi-axes the ellipsoid is the unit sphere, lines stay lines
+and tangency stays tangency. The points where a line from a can touch form a circle there;
+one azimuth names the touch-down point and with it the direction of the string, and the same
+at b. Both come from the string's projection onto a plane (`_projection`), or where that is
+not good enough, from shooting (`_shooting`), which also gives the derivatives. Only strings
+that touch are worked on, in blocks.
+"""
+
+import functools
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float
+
+from ._geodesic import Geodesic, block_size, dot, on_those
+from ._shooting import arrival, chain_start, corrected, frame_of, land, launch, rotate, shoot
+
+_PASSES = ((4, 5), (4, 6), (24, 30))
+"""Coarse and all passes of a block in each round; the next takes what has not converged."""
+_NEAR, _TOLERANCE = 3e-4, 1e-6
+"""Angles that the last pass of each kind may correct; what is left is about the square."""
+_TURN = 0.4
+"""Angle that one step of integration may turn."""
+
+
+def ellipsoid_inside(
+    point: Float[Array, "3 *batch"], semi_axes: Float[Array, "3 *batch"]
+) -> Bool[Array, "*batch"]:
+    """Whether a point lies strictly inside the ellipsoid, in the ellipsoid's own frame."""
+    y = point / semi_axes
+    return jnp.sum(y * y, axis=0) < 1
+
+
+def ellipsoid_contact(
+    a: Float[Array, "3 *batch"],
+    b: Float[Array, "3 *batch"],
+    semi_axes: Float[Array, "3 *batch"],
+) -> Bool[Array, "*batch"]:
+    """Whether the segment a-b enters the ellipsoid between its ends; false for a grazing one.
+
+    An end inside the ellipsoid gives false unless the other end's half of the line enters it;
+    ask `ellipsoid_inside` about the ends.
+    """
+    ya, yb = a / semi_axes, b / semi_axes
+    d = yb - ya
+    along, dd = -dot(ya, d), dot(d, d)
+    # The point of the line nearest to the centre is between the ends and inside.
+    return (along > 0) & (along < dd) & (dot(ya, ya) * dd - along * along < dd)
+
+
+class _Solution(NamedTuple):
+    start: Array  # azimuth of touch-down seen from a (cos, sin)
+    end: Array  # azimuth of lift-off seen from b (cos, sin)
+    tau: Array
+    p: Array
+    q: Array
+    length: Array
+    converged: Array  # 1, 0, or -1 where it is not even near
+
+
+def _pack(x: _Solution) -> Array:
+    return jnp.concatenate([*x[:2], x.tau[None], *x[3:5], x.length[None], x.converged[None]])
+
+
+def _unpack(x: Array) -> _Solution:
+    return _Solution(x[:2], x[2:4], x[4], x[5:8], x[8:11], x[11], x[12])
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(5,))
+def _solve(a: Array, b: Array, s: Array, side: Array, on: Array, steps: int) -> _Solution:
+    batch = on.shape
+    size = math.prod(batch)
+    given = jnp.concatenate([x.reshape(3, size) for x in (a, b, s, side)])
+    found = _solve_flat(given, on.reshape(size), steps)
+    return _unpack(found.reshape(found.shape[0], *batch))
+
+
+def _solve_flat(given: Array, on: Array, steps: int) -> Array:
+    size = on.shape[0]
+    rows = jnp.zeros((13, size), given.dtype).at[jnp.array([0, 2, 4])].set(1)
+    rows = rows.at[12].set(jnp.where(on, -1, 1))
+    limits = jnp.asarray(_PASSES)
+
+    def again(loop):
+        count, rows = loop
+        function = functools.partial(
+            _solve_block, steps=steps, first=count == 0, limits=limits[count]
+        )
+        columns = jnp.concatenate([given, rows])
+        return count + 1, on_those(function, rows[12] <= 0, block_size(size), rows, columns)
+
+    def go_on(loop):
+        return (loop[0] < len(_PASSES)) & jnp.any(loop[1][12] <= 0)
+
+    return lax.while_loop(go_on, again, (jnp.zeros((), int), rows))[1]
+
+
+def _solve_block(columns: Array, *, steps: int, first: Array, limits: Array) -> Array:
+    """Shoot and correct, first with few steps, until all have converged; what has, stays."""
+    given, rows = columns[:12], columns[12:]
+    f = frame_of(given[:3], given[3:6], given[6:9], given[9:])
+    tolerance = max(_TOLERANCE, 1e3 * float(jnp.finfo(given.dtype).eps))
+
+    def go_on(loop):
+        return (loop[0] < limits[1]) & jnp.any(loop[2][12] <= 0)
+
+    def body(loop):
+        count, enough, rows = loop
+        old = _unpack(rows)
+        fine = jnp.all(old.converged >= 0) | (count >= limits[0])
+        few = jnp.minimum((enough + 2) // 3, enough)
+        shot = shoot(f, *old.start, old.tau, jnp.where(fine, enough, few))  # pyright: ignore
+        error = jnp.maximum(jnp.abs(shot.short), jnp.abs(shot.turn))
+        good, near = shot.stable & (error < tolerance), shot.stable & (error < _NEAR)
+        c, d, tau = corrected(shot, *old.start, old.tau)  # pyright: ignore
+        end = arrival(f, shot)
+        p, q = launch(f, c, d)[0] * f.s, land(f, *end)[0] * f.s
+        state = jnp.where(fine, good.astype(tau.dtype), near.astype(tau.dtype) - 1)
+        new = _pack(_Solution(jnp.stack([c, d]), jnp.stack(end), tau, p, q, shot.length, state))
+        held = (old.converged > 0) | (~fine & (old.converged == 0))
+        turns = jnp.minimum(jnp.max(shot.turns), steps * _TURN)
+        enough = jnp.maximum(jnp.ceil(turns / _TURN), 1).astype(int)
+        return count + 1, enough, jnp.where(held[None], rows, new)
+
+    def start(rows):
+        c, d, tau = chain_start(f)
+        return jnp.concatenate([c[None], d[None], rows[2:4], tau[None], rows[5:]])
+
+    rows = lax.cond(first, start, lambda rows: rows, rows)
+    loop = (jnp.zeros((), int), jnp.asarray(steps, int), rows)
+    return lax.while_loop(go_on, body, loop)[2]
+
+
+@_solve.defjvp
+def _solve_jvp(steps: int, primals, tangents):
+    """Implicit: a shot's corrections vanish at the solution, so their slopes are its slopes."""
+    solution = _solve(*primals, steps)
+    *sizes, side, _ = primals
+    (c, d), tau = solution.start, solution.tau
+
+    def again(a, b, s, angle):
+        f = frame_of(a, b, s, side)
+        shot = shoot(f, *rotate(c, d, angle), tau, steps)
+        return shot.turn, jnp.stack(arrival(f, shot)), shot.late
+
+    zero = jnp.zeros_like(tau)
+    # The azimuth first: the miss does not depend on τ. Then τ, at the new azimuth.
+    _, push = jax.linearize(again, *sizes, zero)
+    turn, end, _ = push(*tangents[:3], zero)
+    late = push(*tangents[:3], turn)[2]
+    # The rest is not differentiated: it follows from these.
+    none = jnp.zeros_like(side)
+    ends = jnp.stack([-d * turn, c * turn])
+    return solution, _Solution(ends, end, late, none, none, zero, zero)
+
+
+@jax.custom_jvp
+def _with_slopes(length, a, b, s, out, back, slopes):
+    """The length; its slopes are unit vectors at the ends and `slopes` to the semi-axes."""
+    return length
+
+
+@_with_slopes.defjvp
+def _with_slopes_jvp(primals, tangents):
+    *_, out, back, slopes = primals
+    _, da, db, ds, _, _, _ = tangents
+    rate = dot(back, db) - dot(out, da) + dot(slopes, ds)
+    return _with_slopes(*primals), rate
+
+
+def ellipsoid_path(
+    a: Float[Array, "3 *batch"],
+    b: Float[Array, "3 *batch"],
+    semi_axes: Float[Array, "3 *batch"],
+    side: Float[Array, "3 *batch"],
+    on: Bool[Array, "*batch"],
+    *,
+    steps: int = 8,
+) -> Geodesic:
+    """Taut string from a to b over an ellipsoid, all in its own frame (m).
+
+    `side` is a direction: of the two ways round in the plane of a, b and the centre, the path
+    takes the one on the side to which it points; any point between a and b gives the shorter.
+    Where `on` is false the inputs may be anything, the results are zero and so are their
+    derivatives; so they are where a and b coincide, with `converged` false. a and b must not
+    be inside. `steps` is the number of integration steps: 3 for nearly round bodies, 8 up to
+    an aspect ratio of 3, 12 up to 5.
+
+    Where the side forces more than half a turn between a and b as seen from the centre, a taut
+    string would slip off: there is no shortest path on that side, and `converged` may be false.
+
+    The path is differentiable any number of times in both modes to a, b and `semi_axes`.
+    """
+    # Without contact: some string over the unit sphere, whose derivatives are cut.
+    one, zero = jnp.ones_like(a[0]), jnp.zeros_like(a[0])
+    gap = (b - a) / semi_axes
+    apart = dot(gap, gap) > 1e-16
+    wanted, on = on, on & apart
+
+    def guard(x, *other):
+        return jnp.where(on[None], x, jnp.stack(other))
+
+    s = guard(semi_axes, one, one, one)
+    start, end = guard(a, 2 * one, one, zero), guard(b, -2 * one, one, zero)
+    hint = guard(lax.stop_gradient(side), zero, one, zero)
+    p, q, arc, length, converged = _path(start, end, s, hint, on, steps)
+    cut = lambda x: jnp.where(jnp.broadcast_to(on, x.shape), x, 0)  # noqa: E731
+    return Geodesic(cut(p), cut(q), cut(arc), cut(length), (converged > 0) & (on | ~wanted))
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(5,))
+def _path(a: Array, b: Array, s: Array, side: Array, on: Array, steps: int):
+    x = _solve(a, b, s, side, on, steps)
+    before, after = x.p - a, b - x.q
+    free = jnp.sqrt(dot(before, before)) + jnp.sqrt(dot(after, after))
+    return x.p, x.q, x.length - free, x.length, x.converged
+
+
+@_path.defjvp
+def _path_jvp(steps: int, primals, tangents):
+    *sizes, side, on = primals
+
+    def path(a, b, s):
+        solution = _solve(a, b, s, side, on, steps)
+        f = frame_of(a, b, s, side)
+        y, u = launch(f, *solution.start)
+        y2, u2 = land(f, *solution.end)
+        us, us2 = u * s, u2 * s
+        size, size2 = jnp.sqrt(dot(us, us)), jnp.sqrt(dot(us2, us2))
+        out, back = us / size[None], us2 / size2[None]
+        slopes = shoot(f, *solution.start, solution.tau, steps).slopes  # pyright: ignore
+        length = _with_slopes(solution.length, a, b, s, out, back, slopes)
+        arc = length - size * f.ha - size2 * f.hb
+        return y * s, y2 * s, arc, length, solution.converged
+
+    return jax.jvp(path, tuple(sizes), tuple(tangents[:3]))

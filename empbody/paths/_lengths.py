@@ -1,0 +1,152 @@
+"""Lengths, lengthening speeds and moment arms of musculotendon units: the fast path."""
+
+import functools
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ..dynamics._batching import lanes_under_vmap
+from ..kinematics._arguments import coordinates
+from ..kinematics._lanes import lanes_last, mix
+from ..kinematics._links import LaneTree, lane_jet, link_transforms, screws
+from ..model import Model
+from ._effective import strings_from_frames
+from ._geometry import LanePaths, body_frames
+from ._opensim import opensim_moment_arms
+from ._report import require_ranges
+from ._string import _sums, pulls, strings, unit_lengths
+
+Coordinates = Float[Array, " nq"]
+
+
+def path_lengths(model: Model, q: Coordinates) -> Float[Array, " nm"]:
+    """Length of every musculotendon unit (m), from origin to insertion.
+
+    **Raises:** `ValueError` where q is outside a moving point's range, if its numbers can be
+    looked at (not under jit, vmap or grad; see `check_paths`).
+    """
+    require_ranges(model, q)
+    return _path_lengths(model, q)
+
+
+@eqx.filter_jit
+def _path_lengths(model: Model, q: Coordinates) -> Float[Array, " nm"]:
+    (q,) = coordinates(model, q=q)
+    return _lengths((model, q))
+
+
+def moment_arms(
+    model: Model, q: Coordinates, convention: str = "derivative"
+) -> Float[Array, "nq nm"]:
+    """R = -∂L/∂q (m, or m per m): generalised forces of unit tension (Ehsani 2016, Eq. 193).
+
+    Exact for coupled coordinates, moving points and wrapping. From the forces that each
+    string exerts on the links, not by differentiating lengths; so it costs little more
+    than the lengths and can be differentiated itself.
+
+    `convention="opensim"` gives OpenSim's numbers instead, which differ where a coordinate is
+    coupled to several others and where points move (see `opensim_moment_arms`): for
+    comparison only.
+    """
+    require_ranges(model, q)
+    if convention == "opensim":
+        return opensim_moment_arms(model, q)
+    if convention != "derivative":
+        raise ValueError(f'there is no convention {convention!r}; use "derivative" or "opensim"')
+    return _moment_arms(model, q)
+
+
+@eqx.filter_jit
+def _moment_arms(model: Model, q: Coordinates) -> Float[Array, "nq nm"]:
+    (q,) = coordinates(model, q=q)
+    return _arms((model, q))
+
+
+@eqx.filter_jit
+def lengthening_speeds(model: Model, q: Coordinates, qd: Coordinates) -> Float[Array, " nm"]:
+    """dL/dt = ∂L/∂q · q̇ (m/s); positive while the unit lengthens."""
+    q, qd = coordinates(model, q=q, qd=qd)
+    return -(qd @ _arms((model, q)))
+
+
+@eqx.filter_jit
+def lengths_and_arms(
+    model: Model, q: Coordinates
+) -> tuple[Float[Array, " nm"], Float[Array, "nq nm"]]:
+    """Lengths and moment arms together, for the price of the moment arms."""
+    (q,) = coordinates(model, q=q)
+    both = _both((model, q))
+    return both[0], both[1:]
+
+
+def lengths_from_frames(
+    model: Model, q: Coordinates, transforms: Float[Array, "nb 4 4"]
+) -> Float[Array, " nm"]:
+    """Lengths (m) for given ground-to-body transforms; q moves moving points and decides on
+    conditional ones."""
+    found, _ = strings_from_frames(model, q, transforms)
+    return unit_lengths(model, found)[:, 0]
+
+
+def _lanes(
+    arguments: tuple[Model, Array],
+    batched: Any,
+    size: int,
+    lengths: bool,
+    arms: bool,
+) -> Float[Array, "... lanes"]:
+    """Rows: the lengths, then the moment arms by coordinate, as asked for."""
+    model, q = arguments
+    model_batched, q_batched = batched
+    nothing = not any(jax.tree.leaves(model_batched))
+    flags = None if nothing else model_batched
+    q = jnp.broadcast_to(lanes_last(q, q_batched), (model.nq, size))
+    jet = lane_jet(model.rhythm, q, jnp.zeros_like(q), None if flags is None else flags.rhythm)
+    tree = LaneTree.of(model, flags)
+    transform = link_transforms(tree, jet.value)
+    frames = body_frames(model, transform, flags)
+    paths = LanePaths.of(model.paths, None if flags is None else flags.paths)
+    if model.nm == 0:
+        return jnp.zeros((lengths + model.nq * arms, 0, size), dtype=q.dtype)
+    all_strings = strings(model, paths, frames, q)
+    rows = []
+    if lengths:
+        rows.append(unit_lengths(model, all_strings)[None])
+    if arms:
+        origin = jax.lax.stop_gradient(transform[model.topology.order[-1], :, 3])
+        screw = screws(tree, transform, origin[None])
+        motion = mix(model.topology.ancestors, screw[:, :, None] * jet.jacobian[:, None])
+        rows.append(_virtual_work(model, all_strings, motion, origin, size))
+    return jnp.concatenate(rows)
+
+
+def _virtual_work(
+    model: Model, all_strings: Any, motion: Float[Array, "nj 6 nq lanes"], origin: Array, size: int
+) -> Float[Array, "nq nm lanes"]:
+    """Virtual work of unit tension: each link's motion per coordinate times its wrench."""
+    found = pulls(model, all_strings, origin)
+    columns = jnp.zeros((model.nq, model.nm, size), dtype=origin.dtype)
+    if found.unit:
+        moved = motion.at[np.asarray(found.link)].get(mode="promise_in_bounds")
+        work = sum(moved[:, k] * found.wrench[k][:, None] for k in range(6))
+        columns = _sums(jnp.moveaxis(work, 1, 0), found.unit, model.nm)  # pyright: ignore
+    for point, force in found.on_points.items():
+        slope = all_strings.points.slope[point]
+        work = sum(slope[k] * force[k][None] for k in range(3))
+        columns = columns.at[:, model.paths.layout.unit_of(point)].add(work)
+    return columns
+
+
+def _function(lengths: bool, arms: bool) -> Any:
+    return lanes_under_vmap(functools.partial(_lanes, lengths=lengths, arms=arms), True)
+
+
+_lengths_row, _arms, _both = _function(True, False), _function(False, True), _function(True, True)
+
+
+def _lengths(arguments: tuple[Model, Array]) -> Float[Array, " nm"]:
+    return _lengths_row(arguments)[0]

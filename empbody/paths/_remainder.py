@@ -1,0 +1,132 @@
+"""How much of a surface a stretch of path has to do with.
+
+A surface that is simply there or not there makes a path jump: when a path point dips into
+it, when the path slides past a cylinder's end face, and when the straight line has moved
+so far to the wrong side of a one-sided cylinder that the string should be let go. Here the
+surface shrinks away instead, so that lengths stay continuous; and a path over what remains
+is still an exact one, over a smaller surface of the same kind.
+
+Everything is in coordinates in which the whole surface has radius one.
+"""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from ._circle import plane_normal
+from ._vectors import cross, dot
+
+_CYLINDER_HOLD = (4.0, 7.0)
+_ROUND_HOLD = (0.25, 0.6)
+"""A one-sided surface holds the string on its side though the straight line passes on the
+other: fully up to the first distance from the centre, and not at all from the second, in radii.
+A string lies stably round a cylinder, but soon slips off anything round."""
+_DOUBT = 0.3
+"""It lets go as well where its side hardly prefers one way round to the other."""
+
+
+_OPENING = 0.5
+"""Nor does it wind the string once all round: it lets go as the ends come to lie in one
+direction from it, within 60 degrees (1 - cos 60°)."""
+
+
+class Left(NamedTuple):
+    """What is left of a surface."""
+
+    shift: Float[Array, "3 ..."]
+    """Where its centre has moved."""
+    scale: Float[Array, "..."]
+    """Its size; one for all of it."""
+    turn: Float[Array, "3 ..."]
+    """Axis about which the string must turn, right-handed; zero for the shorter way."""
+    unheld: Float[Array, "..."]
+    """The size that would be left if the surface had no side."""
+
+    def without_side(self) -> "Left":
+        """For a string that another surface has moved: then no side holds it."""
+        nothing = jnp.zeros_like(self.shift)
+        return Left(nothing, self.unheld, nothing, self.unheld)
+
+
+class Hook(NamedTuple):
+    """A one-sided surface that holds a string against the shorter way."""
+
+    held: Bool[Array, "..."]
+    turn: Float[Array, "3 ..."]
+    """Axis about which the string then turns."""
+    foot: Float[Array, "3 ..."]
+    """Point of the straight stretch nearest to the centre."""
+    grip: Float[Array, "..."]
+    """How firmly the surface holds: zero has let go."""
+
+
+def hook(
+    a: Float[Array, "3 ..."],
+    b: Float[Array, "3 ..."],
+    side: Float[Array, "3 ..."],
+    cylinder: Bool[Array, "..."],
+) -> Hook:
+    """For a line from a to b past the unit sphere, or circle (with z zero).
+
+    `side` is the unit direction of the half that the string bears on; zero for either. Of the
+    two ways round, the side prefers the one whose tangent points lie more towards it.
+    """
+    normal = plane_normal(*_apart(a, b))
+    preference = _lean(a, side, normal) - _lean(b, side, normal)
+    along = b - a
+    square = dot(along, along)
+    reach = jnp.clip(-dot(a, along) / jnp.where(square > 0.0, square, 1.0), 0.0, 1.0)
+    foot = a + reach[None] * along
+    beside = dot(foot, foot)
+    distance = jnp.sqrt(jnp.where(beside > 0.0, beside, 1.0))
+    full = jnp.where(cylinder, _CYLINDER_HOLD[0], _ROUND_HOLD[0])
+    none = jnp.where(cylinder, _CYLINDER_HOLD[1], _ROUND_HOLD[1])
+    grip = jnp.where(beside > 0.0, 1.0 - _smooth((distance - full) / (none - full)), 1.0)
+    grip = grip * _smooth(-preference / _DOUBT) * _smooth(_opening(a, b) / _OPENING)
+    return Hook(grip > 0.0, -normal, foot, grip)
+
+
+def _lean(point: Array, side: Array, normal: Array) -> Array:
+    """How much farther towards the side the tangent point on the shorter way lies than the
+    middle of both."""
+    square = dot(point, point)
+    outside = square > 1.0
+    square = jnp.where(outside, square, 2.0)
+    across = dot(cross(normal, point), side)
+    return jnp.where(outside, jnp.sqrt(square - 1.0) * across / square, 0.0)
+
+
+def _opening(a: Array, b: Array) -> Array:
+    """1 - cos of the angle between the two ends, seen from the centre."""
+    scale = dot(a, a) * dot(b, b)
+    return 1.0 - dot(a, b) / jnp.sqrt(jnp.where(scale > 0.0, scale, 1.0))
+
+
+def _apart(a: Array, b: Array) -> tuple[Array, Array]:
+    """The same points, or others where one is at the centre and there is no plane."""
+    lost = (dot(a, a) == 0.0) | (dot(b, b) == 0.0)
+    x = jnp.stack([jnp.ones_like(a[0]), jnp.zeros_like(a[0]), jnp.zeros_like(a[0])])
+    return jnp.where(lost[None], x, a), jnp.where(lost[None], jnp.roll(x, 1, axis=0), b)
+
+
+def _smooth(x: Array) -> Array:
+    """From zero at 0 to one at 1, with level ends."""
+    x = jnp.clip(x, 0.0, 1.0)
+    return x * x * (3.0 - 2.0 * x)
+
+
+def outside_share(point: Float[Array, "3 ..."]) -> Float[Array, "..."]:
+    """One for a point outside; else the size at which the surface passes through it."""
+    square = dot(point, point)
+    inside = square < 1.0
+    positive = square > 0.0
+    return jnp.where(
+        inside, jnp.where(positive, jnp.sqrt(jnp.where(positive & inside, square, 1.0)), 0.0), 1.0
+    )
+
+
+def end_share(axial: Array, half: Array) -> Array:
+    """What is left of a cylinder for a string that passes it at an axial coordinate: all of it
+    between the end faces at ±half, nothing a radius beyond."""
+    return 1.0 - _smooth(jnp.abs(axial) - half)

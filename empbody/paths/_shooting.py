@@ -1,0 +1,297 @@
+"""Geodesics over an ellipsoid shot from the touch-down point.
+
+In coordinates divided by the semi-axes the ellipsoid is the unit sphere, lines stay lines
+and tangency stays tangency. The points where a line from a can touch form a circle there;
+one azimuth names the touch-down point and with it the direction of the string. A geodesic
+is shot from it, and Newton's method finds the azimuth and the length with which its tangent
+meets b. The geodesic's unit normal n moves as in Neumann's problem, a particle on a sphere
+in a quadratic potential: with dτ = ds / |S⁻² x|²,
+
+    d²nᵢ/dτ² = (2 J Σ n²/S² - 2E - J/Sᵢ²) nᵢ,
+
+a polynomial without divisions (J is Joachimsthal's constant). The distance η between
+neighbouring geodesics obeys the same equation with 1/(S₁S₂S₃)² in the last term, which makes
+the Jacobian of the shot exact. Source: H. Knörrer, J. reine angew. Math. 334 (1982) 69-78;
+integrator of order 6: S. Blanes, P. C. Moan, J. Comput. Appl. Math. 142 (2002) 313-330.
+"""
+
+import math
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array
+
+from ._geodesic import combine, cross, dot, safe_sqrt
+
+_DRIFT = (
+    0.0378593198406116,
+    0.102635633102435,
+    -0.0258678882665587,
+    0.314241403071447,
+    -0.130144459517415,
+    0.106417700369543,
+    -0.00879424312851058,
+)
+_DRIFT = (*_DRIFT, 1 - 2 * math.fsum(_DRIFT), *_DRIFT[::-1])
+_KICK = (
+    0.09171915262446165,
+    0.183983170005006,
+    -0.05653436583288827,
+    0.004914688774712854,
+    0.143761127168358,
+    0.328567693746804,
+)
+_KICK = (*_KICK, 0.5 - math.fsum(_KICK))
+_KICK = (*_KICK, *_KICK[::-1])
+
+
+class Frame(NamedTuple):
+    """The problem in coordinates divided by the semi-axes."""
+
+    s: Array  # semi-axes
+    inverse: Array  # their inverses
+    det: Array  # their product
+    ya: Array
+    yb: Array
+    ha: Array  # length of the tangent from a to the unit sphere
+    hb: Array
+    rho: Array  # cosine of the angle between ya and the touch-down points
+    sigma: Array  # its sine
+    rho_b: Array
+    sigma_b: Array
+    e1: Array  # towards a
+    e2: Array  # in the plane of a, b and the centre, the way the path sets out
+    e3: Array  # normal of that plane
+    b1: Array  # the same for b: towards b, and the way the path comes from
+    b2: Array
+    lean: Array  # ±1: the side of the plane to slip to from a saddle
+
+
+class Shot(NamedTuple):
+    y: Array  # where the geodesic ends, on the unit sphere
+    u: Array  # its direction there
+    slopes: Array  # ∂length/∂(semi-axes)
+    length: Array
+    short: Array  # angle by which it ends too early
+    turn: Array  # correction of the azimuth
+    late: Array  # correction of τ
+    stable: Array  # the geodesic is no saddle
+    dy: Array  # first-order corrections of y and u
+    du: Array
+    turns: Array  # angle that the motion in τ goes through
+
+
+def frame_of(a: Array, b: Array, s: Array, side: Array) -> Frame:
+    inverse = 1 / s
+    ya, yb = a * inverse, b * inverse
+    na2, nb2 = dot(ya, ya), dot(yb, yb)
+    na, nb = jnp.sqrt(na2), jnp.sqrt(nb2)
+    ha, hb = safe_sqrt(na2 - 1), safe_sqrt(nb2 - 1)
+    e1, b1 = ya / na[None], yb / nb[None]
+    # The side lies between the two ends in the plane for the short way round.
+    hint = side * inverse
+    sign = jnp.where(dot(hint, e1 + b1) < 0, -1.0, 1.0).astype(na.dtype)
+    normal = sign[None] * cross(e1, b1)
+    # Through the centre, the plane is that of the side; failing that, any.
+    spare = cross(e1, hint)
+    first = jnp.abs(e1[0]) < 0.6
+    axis = jnp.stack([first, ~first, jnp.zeros_like(first)]).astype(na.dtype)
+    blind = dot(spare, spare) <= 1e-20 * dot(hint, hint)
+    spare = jnp.where(blind[None], cross(e1, axis), spare)
+    normal = jnp.where((dot(normal, normal) > 1e-20)[None], normal, spare)
+    e3 = normal / jnp.sqrt(dot(normal, normal))[None]
+    return Frame(
+        s, inverse, s[0] * s[1] * s[2], ya, yb, ha, hb, 1 / na, ha / na, 1 / nb, hb / nb,
+        e1, cross(e3, e1), e3, b1, cross(b1, e3),
+        jnp.where(dot(hint, e3) < 0, -1, 1).astype(na.dtype),
+    )  # fmt: skip
+
+
+def launch(f: Frame, c: Array, d: Array) -> tuple[Array, Array]:
+    """Touch-down point and direction on the unit sphere for azimuth (cos, sin) seen from a."""
+    out = combine(c, f.e2, d, f.e3)
+    return combine(f.rho, f.e1, f.sigma, out), combine(f.rho, out, -f.sigma, f.e1)
+
+
+def land(f: Frame, c: Array, d: Array) -> tuple[Array, Array]:
+    """Lift-off point and direction on the unit sphere for azimuth (cos, sin) seen from b."""
+    out = combine(c, f.b2, d, f.e3)
+    return combine(f.rho_b, f.b1, f.sigma_b, out), combine(f.sigma_b, f.b1, -f.rho_b, out)
+
+
+def _fly(n: Array, p: Array, k: Array, energy: Array, steps: int | Array):
+    """Integrate (normal, neighbour's distance) and ∫n² over `steps` steps of unit length."""
+    # The last drift of a step and the first of the next are one.
+    drift = jnp.asarray((*_DRIFT[1:-1], 2 * _DRIFT[-1]), n.dtype)
+    kick = jnp.asarray(_KICK, n.dtype)
+
+    def stage(i, state):
+        n, p, total = state
+        i = i % len(_KICK)
+        square = n[:3] * n[:3]
+        m = 2 * dot(k, square) - energy
+        p = p + kick[i] * ((m[None] - k) * n)
+        total = total + kick[i] * square
+        return n + drift[i] * p, p, total
+
+    n = n + _DRIFT[0] * p
+    n, p, total = lax.fori_loop(0, steps * len(_KICK), stage, (n, p, jnp.zeros_like(n[:3])))
+    return n - _DRIFT[0] * p, p, total
+
+
+def shoot(f: Frame, c: Array, d: Array, tau: Array, steps: int | Array) -> Shot:
+    """Follow the geodesic of azimuth (c, d) for `tau`, and how to correct both."""
+    s, inverse = f.s, f.inverse
+    y, u = launch(f, c, d)
+    yi, ui, us = y * inverse, u * inverse, u * s
+    w, kappa = dot(yi, yi), dot(yi, ui)
+    r, g = jnp.sqrt(w), jnp.sqrt(dot(us, us))
+    n = yi / r[None]
+    v = combine(r / g, ui, -kappa / g, n)
+    joachimsthal = w / (g * g)
+    potential = joachimsthal[None] * (inverse * inverse)
+    energy = dot(v, v) + dot(n * n, potential)
+    eta = f.sigma * f.det / g
+    eta_rate = (f.rho * f.det * w / g - kappa * eta) / g
+
+    turns = lax.stop_gradient(jnp.sqrt(energy) * tau)
+    h = tau / steps
+    h2 = h * h
+    k = jnp.concatenate([h2[None] * potential, (h2 / (f.det * f.det))[None]])
+    end, rate, total = _fly(
+        jnp.concatenate([n, eta[None]]),
+        h[None] * jnp.concatenate([v, eta_rate[None]]),
+        k,
+        energy * h2,
+        steps,
+    )
+    rate = rate / h[None]
+    n, v, eta, eta_rate = end[:3], rate[:3], end[3], rate[3]
+
+    # Back from the normal to the point and the direction.
+    ns, vs = n * s, v * s
+    r = 1 / jnp.sqrt(dot(ns, ns))
+    y2 = r[None] * ns
+    u2 = vs - dot(y2, vs)[None] * y2
+    u2 = u2 / jnp.sqrt(dot(u2, u2))[None]
+    us2 = u2 * s
+    g2 = jnp.sqrt(dot(us2, us2))
+    direction = us2 / g2[None]
+    across = cross(n, direction)
+    across_i = across * inverse
+    kappa = dot(u2 * inverse, y2 * inverse)
+
+    # The string lifts off where y·yb = 1; the angle to go from its cosine and sine.
+    cosine, sine = dot(y2, f.yb), dot(u2, f.yb)
+    short, base = sine - cosine * f.hb, cosine + sine * f.hb
+    short = 2 * short / (base + jnp.sqrt(short * short + base * base) + 1e-30)  # 2 tan(angle/2)
+    # It then passes b at this distance, which turning at the start changes by `gain`.
+    rest = (f.yb - y2) * s
+    miss = dot(across, rest)
+    near = r * eta
+    slope = (kappa * eta + g2 * eta_rate) / (r * g2)  # of the distance to a neighbour, by arc
+    far = slope * g2 * f.hb
+    gain = near + far
+    floor = 1e-3 * (jnp.abs(near) + jnp.abs(far)) + 1e-30
+    # Down the slope of the length, also from a saddle.
+    turn = jnp.clip(miss / jnp.maximum(jnp.abs(gain), floor), -0.5, 0.5)
+    turn = jnp.where((gain <= 0) & (jnp.abs(turn) < 1e-2), 0.1 * f.lean, turn)
+    ahead = short - near * dot(across_i, u2) * turn
+    late = ahead * g2 / (r * r)
+
+    # First-order corrections: along the geodesic and to its neighbour.
+    aside = near * turn
+    dy = combine(ahead, u2, aside, across_i)
+    bend = -(ahead + aside * dot(across_i, u2)) / (r * g2)
+    dui = combine(bend, n * inverse, slope * turn, across_i)
+    du = g2[None] * (dui - dot(dui, u2)[None] * u2)
+
+    slopes = (joachimsthal * h)[None] * (s * total)
+    arc = dot(s, y2 * direction) - dot(s, y * us) / g + dot(s, slopes)
+    length = g * f.ha + arc + dot(direction, rest)
+    return Shot(y2, u2, slopes, length, short, turn, late, gain > 0, dy, du, turns)
+
+
+def rotate(c: Array, d: Array, angle: Array) -> tuple[Array, Array]:
+    c, d = c - angle * d, d + angle * c
+    k = 1 / jnp.sqrt(c * c + d * d)
+    return c * k, d * k
+
+
+def chain_start(f: Frame) -> tuple[Array, Array, Array]:
+    """Azimuth (cos, sin) and τ from the shortest chain of five points, one a meridian."""
+    s = f.s
+    # Plane path: its ends, their bisector, and the bisectors of the halves.
+    first = combine(f.rho, f.e1, f.sigma, f.e2)
+    last = combine(f.rho_b, f.b1, f.sigma_b, f.b2)
+
+    def bisector(x, y):
+        z = x + y
+        return z / jnp.sqrt(dot(z, z) + 1e-30)[None]
+
+    turned = jnp.where(dot(cross(first, last), f.e3) < -1e-12, -1, 1).astype(f.det.dtype)
+    middle = turned[None] * bisector(first, last)
+    y = jnp.stack([first, bisector(first, middle), middle, bisector(middle, last), last])
+    z = jnp.broadcast_to(f.e3[None], y.shape)
+    soft = 3e-5 * dot(s, s)
+
+    def dots(x, y):
+        return x[:, 0] * y[:, 0] + x[:, 1] * y[:, 1] + x[:, 2] * y[:, 2]
+
+    def shorten(_, chain):
+        y, z = chain
+        x = jnp.concatenate([(f.ya * s)[None], y * s[None], (f.yb * s)[None]])
+        zs = z * s[None]
+        chords = x[1:] - x[:-1]
+        inv = 1 / jnp.sqrt(dots(chords, chords) + soft[None])
+        t = chords * inv[:, None]
+        before, after, zz = dots(t[:-1], zs), dots(t[1:], zs), dots(zs, zs)
+        firm = (zz - before * before) * inv[:-1] + (zz - after * after) * inv[1:]
+        diagonal = firm + dots(t[1:] - t[:-1], x[1:-1])
+        off = (after[:-1] * before[1:] - dots(zs[:-1], zs[1:])) * inv[1:-1]
+        force = after - before
+        least = 0.15 * firm
+        pivot, low, value = [jnp.maximum(diagonal[0], least[0])], [], [force[0]]
+        for i in range(1, 5):
+            low.append(off[i - 1] / pivot[-1])
+            pivot.append(jnp.maximum(diagonal[i] - low[-1] * off[i - 1], least[i]))
+            value.append(force[i] - low[-1] * value[-1])
+        moves = [value[4] / pivot[4]]
+        for i in (3, 2, 1, 0):
+            moves.append(value[i] / pivot[i] - low[i] * moves[-1])
+        move = jnp.clip(jnp.stack(moves[::-1]), -0.5, 0.5)
+        k = (1 / jnp.sqrt(1 + move * move))[:, None]
+        move = move[:, None]
+        return k * (y + move * z), k * (z - move * y)
+
+    y, _ = lax.fori_loop(0, 2, shorten, (y, z))
+    chord = y[1] - y[0]
+    angle = 2 * jnp.sqrt(dot(chord, chord))  # half of the whole
+    heading = (f.rho / jnp.maximum(angle, 0.1))[None] * (4 * y[1] - 3 * y[0] - y[2])
+    heading = heading + f.sigma[None] * y[0]
+    c, d = dot(heading, f.e2), dot(heading, f.e3)
+    k = jnp.sqrt(c * c + d * d)
+    lost = k < 1e-6
+    k = 1 / jnp.where(lost, 1.0, k)
+    c, d = jnp.where(lost, 1.0, c * k), jnp.where(lost, 0.0, d * k)
+    middle = y[1:] + y[:-1]
+    size = dots(middle, middle)
+    middle = middle * f.inverse[None]
+    chord = (y[1:] - y[:-1]) * s[None]
+    tau = jnp.sqrt(dots(chord, chord)) * (1 + (1 - 0.25 * size) / 6) * size / dots(middle, middle)
+    tau = tau[0] + tau[1] + tau[2] + tau[3]
+    return c, d, jnp.maximum(tau, 1e-9 * f.det)
+
+
+def corrected(shot: Shot, c: Array, d: Array, tau: Array) -> tuple[Array, Array, Array]:
+    return *rotate(c, d, shot.turn), tau + jnp.clip(shot.late, -0.4 * tau, 0.4 * tau)
+
+
+def arrival(f: Frame, shot: Shot) -> tuple[Array, Array]:
+    """Azimuth (cos, sin) of the lift-off point seen from b, after correction."""
+    y, u = shot.y + shot.dy, shot.u + shot.du
+    out = combine(f.sigma_b, y, -f.rho_b, u)
+    c, d = dot(out, f.b2), dot(out, f.e3)
+    k = 1 / jnp.sqrt(c * c + d * d)
+    return c * k, d * k

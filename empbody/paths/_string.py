@@ -1,0 +1,191 @@
+"""The strings themselves: lengths of all units, and the forces of unit tension."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from ..model import Model
+from ._contacts import Touches, slot_surfaces, touches
+from ._geometry import Frames, LanePaths, Points, path_points, pick, surface_frames
+from ._plan import Plan, plan_of
+from ._remainder import Left
+from ._surfaces import Surfaces
+from ._vectors import cross, direction, dot, kept, length, turn
+
+
+class Strings(eqx.Module):
+    """All paths of a model at one pose, lanes last, in the ground frame."""
+
+    points: Points
+    begins: Float[Array, "3 nt lanes"]
+    """Start of each stretch (m)."""
+    ends: Float[Array, "3 nt lanes"]
+    exists: Array
+    slots: Surfaces | None
+    left: Left | None
+    touches: Touches | None
+    plan: Plan = eqx.field(static=True)
+
+
+def strings(model: Model, paths: LanePaths, frames: Frames, q: Float[Array, "nq lanes"]) -> Strings:
+    plan = plan_of(model.paths.layout, model.topology)
+    points = path_points(model, paths, frames, q)
+    begins, ends, exists = points.begins(plan), points.ends(plan), points.exists(plan)
+    if not plan.slots:
+        return Strings(points, begins, ends, exists, None, None, None, plan)
+    slots = slot_surfaces(plan, surface_frames(model, paths, frames), q.shape[-1])
+    a, b = pick(begins, plan.rows), pick(ends, plan.rows)
+    found, left = kept(touches(plan, slots, a, b, pick(exists, plan.rows)))
+    return Strings(points, begins, ends, exists, slots, left, found, plan)
+
+
+def unit_lengths(model: Model, strings: Strings) -> Float[Array, "nm lanes"]:
+    """Length of every unit (m)."""
+    plan = strings.plan
+    whole = length(strings.ends - strings.begins)
+    if strings.touches is not None:
+        t = strings.touches
+        piece = length(t.p - t.before) + t.arc + jnp.where(t.last, length(t.after - t.q), 0.0)
+        over = _gather(plan, jnp.where(t.on, piece, 0.0)[None], len(plan.stretches))[0]
+        whole = jnp.where(_touched(plan, t), over, whole)
+    whole = jnp.where(strings.exists, whole, 0.0)
+    layout = model.paths.layout
+    owner = [layout.unit_of(point) for point in plan.stretches]
+    return _sums(whole[None], owner, layout.n_units)[0]
+
+
+def _touched(plan: Plan, t: Touches) -> Bool[Array, "nt lanes"]:
+    """Whether any surface lifts each stretch."""
+    first = jnp.where(t.first, 1.0, 0.0)[None]
+    return _gather(plan, first, len(plan.stretches))[0] > 0.5
+
+
+def _gather(plan: Plan, values: Array, count: int) -> Array:
+    """Sums of slots' values by stretch."""
+    return _sums(values, plan.rows, count)
+
+
+def _sums(values: Array, owner: Sequence[int], count: int) -> Array:
+    """Sums of rows (last axis but one) that have the same owner."""
+    rows = [[k for k, o in enumerate(owner) if o == number] for number in range(count)]
+    width = max((len(row) for row in rows), default=0)
+    padded = jnp.concatenate([values, jnp.zeros_like(values[..., :1, :])], axis=-2)
+    table = np.full((max(width, 1), count), values.shape[-2])
+    for number, row in enumerate(rows):
+        table[: len(row), number] = row
+    return sum(pick(padded, line) for line in table)  # pyright: ignore
+
+
+class Pulls(NamedTuple):
+    """Forces of unit tension in every unit."""
+
+    wrench: Float[Array, "6 k lanes"]
+    """Moment about a common point, and force."""
+    unit: tuple[int, ...]
+    link: tuple[int, ...]
+    """What each wrench belongs to and acts on."""
+    on_points: dict[int, Float[Array, "3 lanes"]]
+    """Forces on moving points."""
+
+
+def pulls(model: Model, strings: Strings, origin: Float[Array, "3 lanes"]) -> Pulls:
+    """What each unit does to each link and moving point; moments about `origin`."""
+    plan, layout = strings.plan, model.paths.layout
+    straight = direction(strings.ends - strings.begins)
+    at_begin, at_end = straight, -straight
+    parts: list[tuple[Array, Array, list[tuple[int, int]]]] = []
+    middle = origin[:, None]
+    if strings.touches is not None:
+        t = strings.touches
+        comes, goes = kept((direction(t.before - t.p), direction(t.after - t.q)))
+        extra_a, extra_b = kept(_squeeze(strings, comes, goes))
+        a, b = pick(strings.begins, plan.rows), pick(strings.ends, plan.rows)
+        on, count = t.on[None], len(plan.stretches)
+        lifted = _touched(plan, t)[None]
+        own_a = jnp.where(t.first[None], -comes, 0.0) - jnp.where(on, extra_a, 0.0)
+        own_b = jnp.where(t.last[None], -goes, 0.0) - jnp.where(on, extra_b, 0.0)
+        at_begin = jnp.where(lifted, 0.0, at_begin) + _gather(plan, own_a, count)
+        at_end = jnp.where(lifted, 0.0, at_end) + _gather(plan, own_b, count)
+        force = comes + goes + extra_a + extra_b
+        moment = cross(t.p - middle, comes) + cross(t.q - middle, goes)
+        moment = moment + cross(a - middle, extra_a) + cross(b - middle, extra_b)
+        keys = [(slot.unit, plan.surface_links[slot.surface]) for slot in plan.slots]
+        parts.append((jnp.where(on, force, 0.0), jnp.where(on, moment, 0.0), keys))
+    exists = strings.exists[None]
+    at_begin, at_end = jnp.where(exists, at_begin, 0.0), jnp.where(exists, at_end, 0.0)
+    points, forces = list(plan.stretches), [at_end]
+    nearest = [candidates[0] for candidates in plan.before]
+    begin_force = at_begin
+    for row, candidates in enumerate(plan.before):
+        for start, chosen in strings.points.starts_at(candidates):
+            if chosen is None:
+                continue
+            here = jnp.where(chosen[None], at_begin[:, row], 0.0)
+            if start == candidates[0]:
+                begin_force = begin_force.at[:, row].set(here)
+            else:
+                points.append(start)
+                forces.append(here[:, None])
+    points, forces = points + nearest, [*forces, begin_force]
+    force = kept(jnp.concatenate([forces[0], *forces[1:-1], forces[-1]], axis=1))
+    arm = pick(strings.points.world, points) - middle
+    keys = [(layout.unit_of(point), plan.links[point]) for point in points]
+    parts.append((force, cross(arm, force), keys))
+    return _summed(parts, points, {point for point, _ in layout.moving})
+
+
+def _summed(
+    parts: list[tuple[Array, Array, list[tuple[int, int]]]], points: list[int], moving: set[int]
+) -> Pulls:
+    keys = [key for _, _, part in parts for key in part]
+    wrench = jnp.concatenate(
+        [jnp.concatenate([moment, force]) for force, moment, _ in parts], axis=1
+    )
+    kinds = sorted({key for key in keys if key[1] >= 0})
+    rows = [k for k, key in enumerate(keys) if key[1] >= 0]
+    owner = [kinds.index(keys[k]) for k in rows]
+    on_points = {
+        point: sum(parts[-1][0][:, k] for k, p in enumerate(points) if p == point)
+        for point in moving
+    }
+    total = _sums(pick(wrench, rows), owner, len(kinds)) if rows else wrench[:, :0]
+    return Pulls(total, tuple(u for u, _ in kinds), tuple(k for _, k in kinds), on_points)  # pyright: ignore
+
+
+def _squeeze(strings: Strings, comes: Array, goes: Array) -> tuple[Array, Array]:
+    """Forces on a surface, at the ends of a stretch, through the size that it is left.
+
+    What is left of a surface depends on the ends of the stretch alone. The length's slope
+    to the surface's displacement is a sum of two unit vectors, and that to its size follows
+    from the length being homogeneous in all lengths (Euler).
+    """
+    slots, left, t = strings.slots, strings.left, strings.touches
+    assert slots is not None
+    assert left is not None
+    assert t is not None
+    rows = strings.plan.rows
+    a, b = pick(strings.begins, rows), pick(strings.ends, rows)
+    local_a, local_b = slots.local(a), slots.local(b)
+    middle = slots.world(left.shift * slots.size)
+    whole = length(t.p - t.before) + t.arc + length(t.after - t.q)
+    rate = whole + dot(t.before - middle, -comes) + dot(t.after - middle, -goes)
+    alive = left.scale > 0.0
+    per_scale = jnp.where(t.on & alive, rate / jnp.where(alive, left.scale, 1.0), 0.0)
+    push = jnp.where(t.on[None], -(comes + goes), 0.0)
+    push = jnp.stack([dot(slots.rotation[:, k], push) for k in range(3)])
+
+    held = dot(left.turn, left.turn) > 0.0
+    held = held & (dot(slots.side, slots.side) > 0.0)
+
+    def size(a: Array, b: Array) -> tuple[Array, Array]:
+        rest = slots.left(a, b, held)
+        return rest.shift * slots.size, rest.scale
+
+    _, back = jax.vjp(size, local_a, local_b)
+    slope_a, slope_b = back((push, per_scale))
+    return turn(slots.rotation, slope_a), turn(slots.rotation, slope_b)

@@ -1,0 +1,376 @@
+"""Taut strings over an ellipsoid and a torus, against an independent integration."""
+
+import functools
+
+import jax
+import jax.flatten_util
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+
+from empbody.paths._ellipsoid import ellipsoid_contact, ellipsoid_inside, ellipsoid_path
+from empbody.paths._torus import torus_contact, torus_inside, torus_path
+
+BODIES = (
+    (0.1, 0.135, 0.08),
+    (0.03, 0.1, 0.05),
+    (0.01, 0.01, 0.05),
+    (0.03, 0.03, 0.05),
+    (0.02, 0.025, 0.02),
+    (0.02, 0.017, 0.028),
+    (0.02, 0.02, 0.02),
+)
+
+ellipsoid = jax.jit(ellipsoid_path, static_argnames="steps")
+torus = jax.jit(torus_path)
+
+
+def every(a):
+    return jnp.ones(a.shape[1:], dtype=bool)
+
+
+def half_way(a, b):
+    return 0.5 * (a + b)
+
+
+@functools.cache
+def ellipsoid_cases(count=64, ratio=None, seed=0):
+    """Strings that touch a body: the real ones, or random ones up to an aspect ratio."""
+    rng = np.random.default_rng(seed)
+    found = []
+    while len(found) < count:
+        if ratio is None:
+            axes = np.array(BODIES[rng.integers(len(BODIES))])
+        else:
+            axes = 0.14 / np.exp(rng.uniform(0, np.log(2.8)))
+            axes = axes * np.exp(-rng.uniform(0, np.log(ratio), 3))
+        ends = []
+        for _ in range(2):
+            y = rng.normal(size=3)
+            x = y / np.linalg.norm(y) * axes
+            off = rng.normal(size=3)
+            ends.append(x + rng.choice([0, 1], p=[0.1, 0.9]) * 0.5 * rng.uniform() ** 2 * off / 2)
+        ya, yb = (x / axes for x in ends)
+        d = yb - ya
+        t = -ya @ d / (d @ d)
+        angle = np.arccos(ya @ yb / np.sqrt(ya @ ya * (yb @ yb)))
+        nearest = ya + t * d
+        outside = ya @ ya >= 1 and yb @ yb >= 1
+        if outside and 0 < t < 1 and nearest @ nearest < 1 and angle < np.radians(175):
+            found.append((*ends, axes))
+    return tuple(jnp.asarray(np.array(x).T) for x in zip(*found, strict=True))
+
+
+def follow(gradient, hessian, p, v, arc):
+    """Ends of geodesics on F(x) = 0 from p along v, and their directions, by DOP853."""
+
+    def rate(_, state):
+        x, v = state.reshape(2, *p.shape)
+        g = gradient(x)
+        force = np.sum(v * hessian(x, v), axis=0) / np.sum(g * g, axis=0)
+        return (np.stack([v, -force * g]) * arc).ravel()
+
+    start = np.stack([p, v]).ravel()
+    solution = solve_ivp(rate, (0, 1), start, method="DOP853", rtol=1e-13, atol=1e-13)
+    assert solution.success
+    end = solution.y[:, -1]
+    return end.reshape(2, *p.shape)
+
+
+def unit(x):
+    return x / np.sqrt(np.sum(x * x, axis=0))
+
+
+def check_string(path, a, b, gradient, hessian, tolerance):
+    """Tangent at both ends, a geodesic between them, of the length stated."""
+    a, b, p, q = (np.asarray(x) for x in (a, b, path.p, path.q))
+    assert np.all(path.converged)
+    before, after = p - a, b - q
+    first, last = np.sqrt(np.sum(before**2, 0)), np.sqrt(np.sum(after**2, 0))
+    np.testing.assert_allclose(path.length, first + path.arc + last, atol=1e-15)
+    for x, line in ((p, before), (q, after)):
+        assert np.max(np.abs(np.sum(unit(gradient(x)) * line, axis=0))) < tolerance
+    far = (first > 1e-3) & (last > 1e-3)  # else the line gives no direction
+    assert np.sum(far) > 30
+    v = unit(np.where(far, before, 1.0))
+    end, direction = follow(gradient, hessian, p, v, np.where(far, path.arc, 0))
+    miss = np.sqrt(np.sum((end - q) ** 2, 0))[far]
+    turn = np.sqrt(np.sum((direction - unit(np.where(far, after, 1.0))) ** 2, 0))[far]
+    size = np.max(np.abs(p))
+    assert np.max(miss) < tolerance
+    assert np.max(turn) * size < 20 * tolerance
+
+
+@pytest.mark.parametrize(
+    ("ratio", "steps", "tolerance"), [(None, 8, 1e-8), (3.0, 8, 1e-8), (5.0, 12, 1e-8)]
+)
+def test_ellipsoid_geodesic(ratio, steps, tolerance):
+    a, b, axes = ellipsoid_cases(128, ratio)
+    path = ellipsoid(a, b, axes, half_way(a, b), every(a), steps=steps)
+    s = np.asarray(axes)
+    np.testing.assert_allclose(np.sum((path.p / s) ** 2, 0), 1, rtol=1e-13)
+    check_string(path, a, b, lambda x: x / s**2, lambda x, v: v / s**2, tolerance)
+
+
+def test_sphere_is_closed_form():
+    a, b, axes = ellipsoid_cases(64)
+    axes = jnp.broadcast_to(axes.min(axis=0), axes.shape)
+    on = ellipsoid_contact(a, b, axes)
+    path = ellipsoid(a, b, axes, half_way(a, b), on)
+    r, da, db = axes[0], jnp.linalg.norm(a, axis=0), jnp.linalg.norm(b, axis=0)
+    total = jnp.arccos(jnp.sum(a * b, axis=0) / (da * db))
+    free = jnp.sqrt(da**2 - r**2), jnp.sqrt(db**2 - r**2)
+    arc = r * (total - jnp.arctan2(free[0], r) - jnp.arctan2(free[1], r))
+    assert np.sum(on) > 20
+    np.testing.assert_allclose(path.arc, jnp.where(on, arc, 0), atol=1e-10)
+
+
+def test_shorter_than_the_plane_section():
+    """Never longer than the string in the plane of the ends and the centre."""
+    a, b, axes = (np.asarray(x) for x in ellipsoid_cases(128, 5.0))
+    path = ellipsoid(a, b, axes, half_way(a, b), every(a), steps=12)
+    ya, yb = a / axes, b / axes
+    e1 = unit(ya)
+    e3 = unit(np.cross(ya, yb, axis=0))
+    e2 = np.cross(e3, e1, axis=0)
+    ha, hb = (np.sqrt(np.maximum(np.sum(y * y, 0) - 1, 0)) for y in (ya, yb))
+    first = np.arctan(ha)
+    last = np.arctan2(np.sum(yb * e2, 0), np.sum(yb * e1, 0)) - np.arctan(hb)
+    nodes, weights = np.polynomial.legendre.leggauss(60)
+    at = first + (last - first) * (nodes[:, None, None] + 1) / 2
+    speed = np.sqrt(np.sum((axes * (np.cos(at) * e2 - np.sin(at) * e1)) ** 2, axis=1))
+    plane = (weights @ speed) * (last - first) / 2
+    for angle, end in ((first, a), (last, b)):
+        x = axes * (np.cos(angle) * e1 + np.sin(angle) * e2)
+        plane = plane + np.sqrt(np.sum((x - end) ** 2, axis=0))
+    saved = plane - np.asarray(path.length)
+    assert np.min(saved) > -1e-9
+    assert np.max(saved) > 1e-3
+
+
+def derivative_error(function, x, modes=(jax.jacfwd, jax.jacrev), step=1e-6):
+    """Derivatives in the given modes against central differences, relative to the largest."""
+    flat, build = jax.flatten_util.ravel_pytree(x)
+    wrapped = lambda z: function(*build(z))  # noqa: E731
+
+    @jax.jit
+    def both(z, shifts):
+        return [mode(wrapped)(z) for mode in modes], jax.lax.map(wrapped, z[None] + shifts)
+
+    eye = step * jnp.eye(flat.size)
+    found, moved = both(flat, jnp.concatenate([eye, -eye]))
+    plus, minus = moved[: flat.size], moved[flat.size :]
+    central = jnp.moveaxis((plus - minus) / (2 * step), 0, -1)
+    largest = float(jnp.max(jnp.abs(central)))
+    return max(float(jnp.max(jnp.abs(d - central))) for d in found) / largest
+
+
+ELLIPSOID_POINT = (
+    jnp.array([0.06, 0.05, -0.02]),
+    jnp.array([-0.07, 0.03, 0.03]),
+    jnp.array([0.03, 0.06, 0.04]),
+)
+TORUS_POINT = (
+    jnp.array([0.06, 0.01, -0.07]),
+    jnp.array([0.05, 0.04, 0.08]),
+    jnp.array(0.01),
+    jnp.array(0.04),
+)
+
+
+def one_ellipsoid(a, b, axes):
+    return ellipsoid_path(a, b, axes, half_way(a, b), jnp.array(True), steps=6)
+
+
+def one_torus(a, b, r, ring):
+    return torus_path(a, b, r, ring, jnp.array(True))
+
+
+@pytest.mark.parametrize(
+    ("path", "x"), [(one_ellipsoid, ELLIPSOID_POINT), (one_torus, TORUS_POINT)]
+)
+def test_derivatives(path, x):
+    """Of points, arc and length to all inputs, and of the length twice."""
+
+    def outputs(*x):
+        g = path(*x)
+        return jnp.concatenate([g.p, g.q, g.arc[None], g.length[None]])
+
+    def slopes(*x):
+        gradient = jax.grad(lambda *x: path(*x).length, argnums=tuple(range(len(x))))(*x)
+        return jax.flatten_util.ravel_pytree(gradient)[0]
+
+    assert derivative_error(outputs, x) < 1e-6
+    assert derivative_error(slopes, x, modes=(jax.jacfwd,)) < 5e-6
+    ends = path(*x)
+    gradient = jax.grad(lambda *x: path(*x).length, argnums=(0, 1))(*x)
+    np.testing.assert_allclose(gradient[0], unit(x[0] - ends.p), atol=1e-7)
+    np.testing.assert_allclose(gradient[1], unit(x[1] - ends.q), atol=1e-7)
+
+
+def grazing(path, place, contact, heights):
+    """Lengths and slopes of strings that are lowered onto a surface, on or off it."""
+
+    def length(height):
+        a, b, *size = place(height)
+        on = contact(a, b, *size)
+        side = (half_way(a, b),) if path is ellipsoid_path else ()
+        chord = jnp.sqrt(jnp.sum((b - a) ** 2))
+        return jnp.where(on, path(a, b, *size, *side, on).length, chord), on
+
+    return jax.jit(jax.vmap(jax.value_and_grad(length, has_aux=True)))(heights)
+
+
+def over_the_ellipsoid(height):
+    up = jnp.array([0.0, 0.0, 1.0])
+    a, b = jnp.array([0.09, 0.02, 0.0]), jnp.array([-0.05, -0.03, 0.01])
+    return a + height * up, b + height * up, jnp.array([0.05, 0.03, 0.04])
+
+
+def through_the_torus(height):
+    out = jnp.array([1.0, 0.0, 0.0])
+    a, b = jnp.array([0.0, 0.01, -0.07]), jnp.array([0.01, -0.02, 0.05])
+    return a + height * out, b + height * out, jnp.array(0.01), jnp.array(0.04)
+
+
+@pytest.mark.parametrize(
+    ("path", "place", "contact", "low", "high"),
+    [
+        (ellipsoid_path, over_the_ellipsoid, ellipsoid_contact, 0.02, 0.06),
+        (torus_path, through_the_torus, torus_contact, 0.0, 0.06),
+    ],
+)
+def test_lift_off(path, place, contact, low, high):
+    """Length and slope are continuous where contact begins, and the arc grows from nothing."""
+    for _ in range(3):  # close in on lift-off
+        heights = jnp.linspace(low, high, 401)
+        (length, on), slope = grazing(path, place, contact, heights)
+        change = np.flatnonzero(np.diff(np.asarray(on)))
+        assert change.size == 1
+        step = float(heights[1] - heights[0])
+        bend = np.abs(np.diff(slope)) / step
+        assert np.all(np.isfinite(slope))
+        assert np.max(bend) < 3 * np.median(bend[np.asarray(on)[1:]]) + 60  # no jump: 1/m
+        middle = 0.5 * (slope[1:] + slope[:-1])
+        np.testing.assert_allclose(np.diff(length), middle * step, atol=100 * step**2)
+        low, high = heights[change[0] - 10], heights[change[0] + 11]
+
+
+def test_hard_ellipsoid_cases():
+    """Ends on the surface, on each other, in line with the centre, inside; and garbage."""
+    s = jnp.array([0.03, 0.05, 0.02])
+    far = jnp.array([0.1, 0.0, 0.0])
+    surface = s * jnp.array([-0.6, 0.8, 0.0])
+    top = s * jnp.array([0.0, 0.0, 1.0])
+    nan = jnp.full(3, jnp.nan)
+    up = jnp.array([0.0, 0.1, 1.0])
+    zero = jnp.zeros(3)
+    cases = [  # a, b, side, on, whether it must converge
+        (far, surface, up, True, True),
+        (surface, top, up, True, True),
+        (far, -far, up, True, True),
+        (far, -2 * far, zero, True, False),
+        (surface, surface, up, True, False),
+        (far, far, up, True, False),
+        (far, 0.5 * surface, up, True, False),
+        (zero + 1e-3, far, up, True, False),
+        (nan, nan, nan, False, True),
+        (far, far, zero, False, True),
+        (zero, zero, zero, False, True),
+        (far, top, -up, True, False),
+    ]
+    a, b, side, on, must = (jnp.stack([jnp.asarray(c[i]) for c in cases], -1) for i in range(5))
+    axes = jnp.where(jnp.isnan(a), jnp.nan, s[:, None])
+
+    def lengths(a, b, axes):
+        path = ellipsoid_path(a, b, axes, side, on, steps=6)
+        return jnp.sum(path.length + path.arc + jnp.sum(path.p * path.q, 0)), path
+
+    value = jax.jit(jax.value_and_grad(lengths, argnums=(0, 1, 2), has_aux=True))
+    (_, path), slopes = value(a, b, axes)
+    assert np.all(np.asarray(path.converged)[np.asarray(must)])
+    for x in (path.p, path.q, path.arc, path.length, *slopes):
+        assert np.all(np.isfinite(x))
+    for x in slopes:
+        assert np.all(np.asarray(x)[:, ~np.asarray(on)] == 0)
+
+
+def test_batches_agree():
+    a, b, axes = ellipsoid_cases(12)
+    whole = ellipsoid(a, b, axes, half_way(a, b), every(a), steps=8)
+    shaped = [x.reshape(3, 3, 4) for x in (a, b, axes)]
+    shape = ellipsoid(*shaped, half_way(*shaped[:2]), every(shaped[0]), steps=8)
+    single = ellipsoid(*(x[:, 5] for x in (a, b, axes)), half_way(a, b)[:, 5], every(a)[5], steps=8)
+    for one, two, three in zip(whole[:4], shape[:4], single[:4], strict=True):
+        np.testing.assert_allclose(two.reshape(one.shape), one, atol=1e-14)
+        np.testing.assert_allclose(three, one[..., 5], atol=1e-14)
+
+
+def test_blocks_agree():
+    """More members than one block, and not a multiple of it."""
+    a, b, axes = (jnp.tile(x, (1, 10))[:, :601] for x in ellipsoid_cases(64))
+    many = ellipsoid(a, b, axes, half_way(a, b), every(a), steps=8)
+    np.testing.assert_allclose(many.length[64:128], many.length[:64], atol=1e-15)
+    assert np.all(many.converged)
+
+
+def test_ellipsoid_contact_and_inside():
+    a, b, axes = ellipsoid_cases(64)
+    assert np.all(ellipsoid_contact(a, b, axes))
+    assert not np.any(ellipsoid_contact(a, a + 2 * (a - b), axes))
+    assert not np.any(ellipsoid_inside(1.000001 * a, axes))
+    assert np.all(ellipsoid_inside(0.99 * axes * unit(np.asarray(a)), axes))
+
+
+@functools.cache
+def torus_cases(count=96, seed=0):
+    rng = np.random.default_rng(seed)
+    n = 4 * count
+    ring = rng.uniform(0.02, 0.1, n)
+    r = ring * rng.uniform(0.1, 0.6, n)
+    theta = rng.uniform(0, 2 * np.pi, n) + np.array([[0.0], [0.6]]) * rng.uniform(-1, 1, n)
+    rho, z = ring * rng.uniform(0.2, 2.5, (2, n)), ring * rng.uniform(0.5, 4, (2, n))
+    ends = np.stack([rho * np.cos(theta), rho * np.sin(theta), z * [[-1], [1]]])
+    a, b, r, ring = (jnp.asarray(x) for x in (ends[:, 0], ends[:, 1], r, ring))
+    good = torus_contact(a, b, r, ring) & ~torus_inside(a, r, ring) & ~torus_inside(b, r, ring)
+    keep = np.flatnonzero(good)[:count]
+    return a[:, keep], b[:, keep], r[keep], ring[keep]
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_torus_geodesic(turned):
+    a, b, r, ring = torus_cases()
+    a, b = (b, a) if turned else (a, b)
+    path = torus(a, b, r, ring, every(a))
+    big = np.asarray(ring)
+
+    def gradient(x):  # of (ρ - R)² / 2 + z² / 2
+        rho = np.sqrt(x[0] ** 2 + x[1] ** 2)
+        k = 1 - big / rho
+        return np.stack([k * x[0], k * x[1], x[2]])
+
+    def hessian(x, v):
+        rho = np.sqrt(x[0] ** 2 + x[1] ** 2)
+        k, out = 1 - big / rho, (x[0] * v[0] + x[1] * v[1]) * big / rho**3
+        return np.stack([k * v[0] + out * x[0], k * v[1] + out * x[1], v[2]])
+
+    check_string(path, a, b, gradient, hessian, 1e-8)
+
+
+def test_torus_without_contact():
+    a = jnp.array([[0.0, 0.1, jnp.nan, 0.0], [0.0, 0.0, jnp.nan, 0.0], [-0.1, 0.1, jnp.nan, 0.0]])
+    b = jnp.array([[0.001, 0.1, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0], [0.1, 0.2, 0.0, 0.0]])
+    r, ring = jnp.full(4, 0.01), jnp.full(4, 0.05)
+    on = torus_contact(a, b, r, ring)
+    assert not np.any(on)
+
+    def length(a, b, r, ring):
+        return jnp.sum(torus_path(a, b, r, ring, on).length)
+
+    value, slopes = jax.jit(jax.value_and_grad(length, argnums=(0, 1, 2, 3)))(a, b, r, ring)
+    assert value == 0
+    for x in slopes:
+        assert np.all(np.asarray(x) == 0)
+    # Round the outside of the ring there is no way but through the hole.
+    assert torus_contact(jnp.array([0.2, 0, -0.1]), jnp.array([0.2, 0, 0.1]), r[0], ring[0])
