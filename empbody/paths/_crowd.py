@@ -22,7 +22,7 @@ from ._surfaces import Contact, Surfaces, string_length
 from ._vectors import length
 
 _ROUNDS = 60
-_STILL = 1e-12
+_STILL = 1e-9
 """Movement of the tangent points in a round (m) below which they have settled."""
 _DERIVATIVE_ROUNDS = 20
 

@@ -77,7 +77,13 @@ def _solve(a: Array, b: Array, s: Array, side: Array, on: Array, steps: int) -> 
     size = math.prod(batch)
     given = jnp.concatenate([x.reshape(3, size) for x in (a, b, s, side)])
     found = _solve_flat(given, on.reshape(size), steps)
-    return _unpack(found.reshape(found.shape[0], *batch))
+    x = _unpack(found.reshape(found.shape[0], *batch))
+    # Without a solution, something that can be differentiated.
+    bad = x.converged <= 0
+    ahead = jnp.zeros_like(x.start).at[0].set(1)
+    start, end = jnp.where(bad[None], ahead, x.start), jnp.where(bad[None], ahead, x.end)
+    tau = jnp.where(bad, 1e-3 * s[0] * s[1] * s[2], x.tau)
+    return x._replace(start=start, end=end, tau=tau)
 
 
 def _solve_flat(given: Array, on: Array, steps: int) -> Array:
@@ -114,16 +120,18 @@ def _solve_block(columns: Array, *, steps: int, first: Array, limits: Array) -> 
         old = _unpack(rows)
         fine = jnp.all(old.converged >= 0) | (count >= limits[0])
         few = jnp.minimum((enough + 2) // 3, enough)
-        shot = shoot(f, *old.start, old.tau, jnp.where(fine, enough, few))  # pyright: ignore
+        shot = shoot(f, old.start[0], old.start[1], old.tau, jnp.where(fine, enough, few))
         error = jnp.maximum(jnp.abs(shot.short), jnp.abs(shot.turn))
         good, near = shot.stable & (error < tolerance), shot.stable & (error < _NEAR)
-        c, d, tau = corrected(shot, *old.start, old.tau)  # pyright: ignore
+        c, d, tau = corrected(shot, old.start[0], old.start[1], old.tau)
         end = arrival(f, shot)
-        p, q = launch(f, c, d)[0] * f.s, land(f, *end)[0] * f.s
+        p, q = launch(f, c, d)[0] * f.s, land(f, end[0], end[1])[0] * f.s
         state = jnp.where(fine, good.astype(tau.dtype), near.astype(tau.dtype) - 1)
         new = _pack(_Solution(jnp.stack([c, d]), jnp.stack(end), tau, p, q, shot.length, state))
-        held = (old.converged > 0) | (~fine & (old.converged == 0))
-        turns = jnp.minimum(jnp.max(shot.turns), steps * _TURN)
+        # A hopeless string may overflow: its last finite state stays, not converged.
+        lost = ~jnp.all(jnp.isfinite(new), axis=0)
+        held = (old.converged > 0) | (~fine & (old.converged == 0)) | lost
+        turns = jnp.minimum(jnp.max(jnp.where(lost, 0, shot.turns)), steps * _TURN)
         enough = jnp.maximum(jnp.ceil(turns / _TURN), 1).astype(int)
         return count + 1, enough, jnp.where(held[None], rows, new)
 
@@ -139,8 +147,9 @@ def _solve_block(columns: Array, *, steps: int, first: Array, limits: Array) -> 
 @_solve.defjvp
 def _solve_jvp(steps: int, primals, tangents):
     """Implicit: a shot's corrections vanish at the solution, so their slopes are its slopes."""
-    solution = _solve(*primals, steps)
-    *sizes, side, _ = primals
+    a, b, s, side, on = primals
+    sizes = (a, b, s)
+    solution = _solve(a, b, s, side, on, steps)
     (c, d), tau = solution.start, solution.tau
 
     def again(a, b, s, angle):
@@ -210,7 +219,9 @@ def ellipsoid_path(
     hint = guard(lax.stop_gradient(side), zero, one, zero)
     p, q, arc, length, converged = _path(start, end, s, hint, on, steps)
     cut = lambda x: jnp.where(jnp.broadcast_to(on, x.shape), x, 0)  # noqa: E731
-    return Geodesic(cut(p), cut(q), cut(arc), cut(length), (converged > 0) & (on | ~wanted))
+    # Where the straight line clears the surface there is no arc but a negative one.
+    found = jnp.where(on, (converged > 0) & (arc >= -1e-9 * length), ~wanted)
+    return Geodesic(cut(p), cut(q), cut(arc), cut(length), found)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(5,))
@@ -228,12 +239,12 @@ def _path_jvp(steps: int, primals, tangents):
     def path(a, b, s):
         solution = _solve(a, b, s, side, on, steps)
         f = frame_of(a, b, s, side)
-        y, u = launch(f, *solution.start)
-        y2, u2 = land(f, *solution.end)
+        y, u = launch(f, solution.start[0], solution.start[1])
+        y2, u2 = land(f, solution.end[0], solution.end[1])
         us, us2 = u * s, u2 * s
         size, size2 = jnp.sqrt(dot(us, us)), jnp.sqrt(dot(us2, us2))
         out, back = us / size[None], us2 / size2[None]
-        slopes = shoot(f, *solution.start, solution.tau, steps).slopes  # pyright: ignore
+        slopes = shoot(f, solution.start[0], solution.start[1], solution.tau, steps).slopes
         length = _with_slopes(solution.length, a, b, s, out, back, slopes)
         arc = length - size * f.ha - size2 * f.hb
         return y * s, y2 * s, arc, length, solution.converged
