@@ -126,6 +126,7 @@ def test_sphere_is_closed_form():
     np.testing.assert_allclose(path.arc, jnp.where(on, arc, 0), atol=1e-10)
 
 
+@pytest.mark.slow
 def test_shorter_than_the_plane_section():
     """Never longer than the string in the plane of the ends and the centre."""
     a, b, axes = (np.asarray(x) for x in ellipsoid_cases(128, 5.0))
@@ -201,6 +202,7 @@ def outputs_of(path):
 
 
 @PATHS
+@pytest.mark.slow
 def test_derivatives(path, x):
     """Of points, arc and length to all inputs; the length's are unit vectors."""
     assert derivative_error(outputs_of(path), x, modes=(jax.jacfwd,)) < 1e-6
@@ -254,6 +256,7 @@ def through_the_torus(height):
     return a + height * out, b + height * out, jnp.array(0.01), jnp.array(0.04)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "place", "contact", "low", "high"),
     [
@@ -278,6 +281,7 @@ def test_lift_off(path, place, contact, low, high):
         low, high = heights[change[0] - 10], heights[change[0] + 11]
 
 
+@pytest.mark.slow
 def test_hard_ellipsoid_cases():
     """Ends on the surface, on each other, in line with the centre, inside; and garbage."""
     s = jnp.array([0.03, 0.05, 0.02])
@@ -323,6 +327,7 @@ def test_hard_ellipsoid_cases():
         assert np.all(np.asarray(x)[:, ~np.asarray(on)] == 0)
 
 
+@pytest.mark.slow
 def test_batches_agree():
     """Shapes; more members than one block and not a multiple of it; some without contact."""
     a, b, axes = ellipsoid_cases(128)
