@@ -67,6 +67,10 @@ def slot_surfaces(plan: Plan, frames: SurfaceFrames, lanes: int) -> Surfaces:
         ellipsoid=mask("ellipsoid"),
         torus=mask("torus"),
         has=tuple(sorted(set(plan.kinds))),
+        rows=tuple(
+            (kind, plan.kinds.index(kind), plan.kinds.index(kind) + plan.kinds.count(kind))
+            for kind in sorted(set(plan.kinds))
+        ),
     )
 
 

@@ -7,6 +7,7 @@ others leave it, until nothing moves. Where surfaces overlap and none runs into 
 pieces, the longer string simply wins, so that the length stays continuous.
 """
 
+import dataclasses
 from typing import NamedTuple
 
 import equinox as eqx
@@ -118,7 +119,14 @@ def _trios(given: _Given, begins: Array, ends: Array, alone: Contact, plan: Plan
 
 def _pick(given: _Given, slots: Array, lane: Array) -> _Given:
     """The slots' data: (..., slots, lanes) indexed by slot and lane."""
-    return jax.tree.map(lambda x: x.at[..., slots, lane].get(mode="promise_in_bounds"), given)
+    part = jax.tree.map(lambda x: x.at[..., slots, lane].get(mode="promise_in_bounds"), given)
+    # Which kind a picked surface is depends on the pose, so rows say nothing any more.
+    return eqx.tree_at(
+        lambda g: g.surfaces,
+        part,
+        dataclasses.replace(part.surfaces, rows=()),
+        is_leaf=lambda x: isinstance(x, Surfaces),
+    )
 
 
 def _solve(

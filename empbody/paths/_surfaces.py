@@ -56,6 +56,15 @@ class Surfaces(eqx.Module):
     ellipsoid: Bool[Array, "*batch"]
     torus: Bool[Array, "*batch"]
     has: tuple[str, ...] = eqx.field(static=True)
+    rows: tuple[tuple[str, int, int], ...] = eqx.field(static=True, default=())
+    """Where the surfaces of each kind are (first row, end), if they are sorted by kind; the
+    rows are the last axis of the batch but one."""
+
+    def _rows_of(self, kind: str) -> slice:
+        for name, start, stop in self.rows:
+            if name == kind:
+                return slice(start, stop)
+        return slice(None)
 
     def local(self, world: Float[Array, "3 *batch"]) -> Float[Array, "3 *batch"]:
         return turn_back(self.rotation, world - self.centre)
@@ -110,9 +119,12 @@ class Surfaces(eqx.Module):
         )
         on = circle.on
         if "torus" in self.has:
-            tube, ring = self.size[0], self.size[1]
-            clear = ~(torus_inside(a, tube, ring) | torus_inside(b, tube, ring))
-            on = jnp.where(self.torus, clear & torus_contact(a, b, tube, ring), on)
+            rows = self._rows_of("torus")
+            cut = lambda x: x[..., rows, :] if self.rows else x  # noqa: E731
+            tube, ring, x, y = cut(self.size[0]), cut(self.size[1]), cut(a), cut(b)
+            clear = ~(torus_inside(x, tube, ring) | torus_inside(y, tube, ring))
+            bears = jnp.where(cut(self.torus), clear & torus_contact(x, y, tube, ring), cut(on))
+            on = on.at[..., rows, :].set(bears) if self.rows else bears
         return on, circle
 
     def alone(
@@ -174,20 +186,37 @@ class Surfaces(eqx.Module):
             q = q.at[2].set(jnp.where(self.cylinder, last, q[2]))
             arc = jnp.where(self.cylinder, arc * jnp.sqrt(1.0 + rise * rise), arc)
         if "ellipsoid" in self.has:
-            here = on & self.ellipsoid
-            middle = left.shift * self.size
-            axes = self.size * jnp.where(here, left.scale, 1.0)[None]
-            hint = jax.lax.stop_gradient(circle.p + circle.q) * self.size
-            over = ellipsoid_path(a - middle, b - middle, axes, hint, here)
-            p = jnp.where(here[None], over.p + middle, p)
-            q = jnp.where(here[None], over.q + middle, q)
-            arc = jnp.where(here, over.arc, arc)
+            rows = self._rows_of("ellipsoid")
+            cut = lambda x: x[..., rows, :] if self.rows else x  # noqa: E731
+            here = cut(on & self.ellipsoid)
+            middle = cut(left.shift * self.size)
+            axes = cut(self.size) * jnp.where(here, cut(left.scale), 1.0)[None]
+            hint = cut(jax.lax.stop_gradient(circle.p + circle.q) * self.size)
+            over = ellipsoid_path(cut(a) - middle, cut(b) - middle, axes, hint, here)
+            found = Contact(here, over.p + middle, over.q + middle, over.arc)
+            p, q, arc = self._placed("ellipsoid", found, p, q, arc)
         if "torus" in self.has:
-            here = on & self.torus
-            through = torus_path(a, b, self.size[0], self.size[1], here)
-            p, q = jnp.where(here[None], through.p, p), jnp.where(here[None], through.q, q)
-            arc = jnp.where(here, through.arc, arc)
+            rows = self._rows_of("torus")
+            cut = lambda x: x[..., rows, :] if self.rows else x  # noqa: E731
+            here = cut(on & self.torus)
+            over = torus_path(cut(a), cut(b), cut(self.size[0]), cut(self.size[1]), here)
+            found = Contact(here, over.p, over.q, over.arc)
+            p, q, arc = self._placed("torus", found, p, q, arc)
         return Contact(on, p, q, arc)
+
+    def _placed(
+        self, kind: str, found: Contact, p: Array, q: Array, arc: Array
+    ) -> tuple[Array, Array, Array]:
+        """p, q and arc with those of one kind put in, where they are in contact."""
+
+        def put(old: Array, new: Array) -> Array:
+            if not self.rows:
+                return jnp.where(_fit(found.on, old), new, old)
+            rows = self._rows_of(kind)
+            own = old[..., rows, :]
+            return old.at[..., rows, :].set(jnp.where(_fit(found.on, own), new, own))
+
+        return put(p, found.p), put(q, found.q), put(arc, found.arc)
 
 
 _UNSURE = 0.1
