@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from ._crowd import Trio, crowded_trios
+from ._crowd import Trio, crowded_trios, neighbours
 from ._geometry import SurfaceFrames, pick
 from ._plan import Plan
 from ._remainder import Left
@@ -54,7 +54,7 @@ def slot_surfaces(plan: Plan, frames: SurfaceFrames, lanes: int) -> Surfaces:
     def mask(kind: str) -> Array:
         return jnp.broadcast_to(jnp.asarray(kinds == kind)[:, None], shape[1:])
 
-    side = jnp.asarray(plan.sides[:, which] * (kinds != "torus"), size.dtype)[:, :, None]
+    side = (plan.sides[:, which] * (kinds != "torus"))[:, :, None]
     return Surfaces(
         centre=jnp.broadcast_to(frames.centre[:, which], shape),
         rotation=jnp.broadcast_to(frames.rotation[:, :, which], (3, *shape)),
@@ -62,11 +62,11 @@ def slot_surfaces(plan: Plan, frames: SurfaceFrames, lanes: int) -> Surfaces:
         half=jnp.broadcast_to(
             0.5 * jnp.minimum(jnp.where(cylinder, size[1], one), _LONG), shape[1:]
         ),
-        side=jnp.broadcast_to(side, shape),
+        side=jnp.broadcast_to(jnp.asarray(side, size.dtype), shape),
         cylinder=mask("cylinder"),
         ellipsoid=mask("ellipsoid"),
         torus=mask("torus"),
-        has=tuple(sorted(set(plan.kinds))),
+        has=(*sorted(set(plan.kinds)), *(["side"] if side.any() else [])),
         rows=tuple(
             (kind, plan.kinds.index(kind), plan.kinds.index(kind) + plan.kinds.count(kind))
             for kind in sorted(set(plan.kinds))
@@ -105,11 +105,7 @@ def _merge(plan: Plan, found: Touches, trio: Trio) -> Touches:
     trio = Trio(*(pick(x, rows) for x in trio))
     mine = trio.on & (trio.slots == jnp.asarray(slots)[None, :, None])
     begin, end = pick(found.before, slots), pick(found.after, slots)
-    came, went = [begin], [end]
-    for k in range(2):
-        came.append(jnp.where(trio.on[k][None], trio.q[:, k], came[-1]))
-        went.append(jnp.where(trio.on[2 - k][None], trio.p[:, 2 - k], went[-1]))
-    begins, ends = jnp.stack(came, axis=1), jnp.stack(went[::-1], axis=1)
+    begins, ends = neighbours(trio.on, trio.p, trio.q, begin, end)
     none = jnp.zeros_like(trio.on[:1])
     earlier = jnp.concatenate([none, trio.on[:1], trio.on[:1] | trio.on[1:2]])
     later = jnp.concatenate([trio.on[1:2] | trio.on[2:], trio.on[2:], none])

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from ._compact import block_size, where_needed
+from ._compact import on_those
 from ._plan import Plan
 from ._remainder import Left
 from ._surfaces import Contact, Surfaces, string_length
@@ -91,7 +91,8 @@ def _trios(given: _Given, begins: Array, ends: Array, alone: Contact, plan: Plan
     lane = columns(jnp.broadcast_to(jnp.arange(lanes)[None], (n, lanes)))
     table = jnp.asarray(rows)
 
-    def solve(begin: Array, end: Array, which: Array, lane: Array) -> tuple[Array, ...]:
+    def solve(item: tuple[Array, Array, Array, Array]) -> tuple[Array, ...]:
+        begin, end, which, lane = item
         slots = table[which].T  # (seats, items)
         here = jnp.asarray(seats >= 0)[which].T
         part = _pick(given, slots, lane[None])
@@ -104,16 +105,8 @@ def _trios(given: _Given, begins: Array, ends: Array, alone: Contact, plan: Plan
     none = jnp.zeros((3, flat), dtype=bool)
     vectors = jnp.zeros((3, 3, flat), dtype=begins.dtype)
     default = (jnp.zeros((3, flat), dtype=table.dtype), none, vectors, vectors, zero)
-    found = where_needed(
-        solve,
-        columns(needed),
-        block_size(lanes),
-        default,
-        columns(begins),
-        columns(ends),
-        which,
-        lane,
-    )
+    given_each = (columns(begins), columns(ends), which, lane)
+    found = on_those(solve, columns(needed), default, given_each)
     return Trio(*(x.reshape(*x.shape[:-1], n, lanes) for x in found))
 
 
@@ -200,13 +193,24 @@ def _depth(part: _Given, begins: Array, ends: Array, not_these: Array) -> Array:
     return jnp.where(on & part.usable & ~not_these, longer, -1.0)
 
 
-def _round(seats: _Given, begin: Array, end: Array, now: Contact) -> Contact:
-    """All contacts anew, each on the string that the others leave."""
+def neighbours(
+    on: Bool[Array, "3 *batch"],
+    p: Float[Array, "3 3 *batch"],
+    q: Float[Array, "3 3 *batch"],
+    begin: Float[Array, "3 *batch"],
+    end: Float[Array, "3 *batch"],
+) -> tuple[Float[Array, "3 3 *batch"], Float[Array, "3 3 *batch"]]:
+    """Where the string comes from and goes to at each of three seats in a row."""
     came, went = [begin], [end]
     for k in range(2):
-        came.append(jnp.where(now.on[k][None], now.q[:, k], came[-1]))
-        went.append(jnp.where(now.on[2 - k][None], now.p[:, 2 - k], went[-1]))
-    begins, ends = jnp.stack(came, axis=1), jnp.stack(went[::-1], axis=1)
+        came.append(jnp.where(on[k][None], q[:, k], came[-1]))
+        went.append(jnp.where(on[2 - k][None], p[:, 2 - k], went[-1]))
+    return jnp.stack(came, axis=1), jnp.stack(went[::-1], axis=1)
+
+
+def _round(seats: _Given, begin: Array, end: Array, now: Contact) -> Contact:
+    """All contacts anew, each on the string that the others leave."""
+    begins, ends = neighbours(now.on, now.p, now.q, begin, end)
     surfaces = seats.surfaces
     found = surfaces.contact(surfaces.local(begins), surfaces.local(ends), seats.left, seats.usable)
     return found._replace(p=surfaces.world(found.p), q=surfaces.world(found.q))

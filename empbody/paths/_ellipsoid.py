@@ -17,8 +17,10 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from ._geodesic import Geodesic, block_size, dot, on_those
+from ._compact import on_those
+from ._geodesic import Geodesic
 from ._shooting import arrival, chain_start, corrected, frame_of, land, launch, rotate, shoot
+from ._vectors import dot
 
 _PASSES = ((4, 5), (4, 6), (24, 30))
 """Coarse and all passes of a block in each round; the next takes what has not converged."""
@@ -26,31 +28,6 @@ _NEAR, _TOLERANCE = 3e-4, 1e-6
 """Angles that the last pass of each kind may correct; what is left is about the square."""
 _TURN = 0.4
 """Angle that one step of integration may turn."""
-
-
-def ellipsoid_inside(
-    point: Float[Array, "3 *batch"], semi_axes: Float[Array, "3 *batch"]
-) -> Bool[Array, "*batch"]:
-    """Whether a point lies strictly inside the ellipsoid, in the ellipsoid's own frame."""
-    y = point / semi_axes
-    return jnp.sum(y * y, axis=0) < 1
-
-
-def ellipsoid_contact(
-    a: Float[Array, "3 *batch"],
-    b: Float[Array, "3 *batch"],
-    semi_axes: Float[Array, "3 *batch"],
-) -> Bool[Array, "*batch"]:
-    """Whether the segment a-b enters the ellipsoid between its ends; false for a grazing one.
-
-    An end inside the ellipsoid gives false unless the other end's half of the line enters it;
-    ask `ellipsoid_inside` about the ends.
-    """
-    ya, yb = a / semi_axes, b / semi_axes
-    d = yb - ya
-    along, dd = -dot(ya, d), dot(d, d)
-    # The point of the line nearest to the centre is between the ends and inside.
-    return (along > 0) & (along < dd) & (dot(ya, ya) * dd - along * along < dd)
 
 
 class _Solution(NamedTuple):
@@ -98,7 +75,7 @@ def _solve_flat(given: Array, on: Array, steps: int) -> Array:
             _solve_block, steps=steps, first=count == 0, limits=limits[count]
         )
         columns = jnp.concatenate([given, rows])
-        return count + 1, on_those(function, rows[12] <= 0, block_size(size), rows, columns)
+        return count + 1, on_those(function, rows[12] <= 0, rows, columns)
 
     def go_on(loop):
         return (loop[0] < len(_PASSES)) & jnp.any(loop[1][12] <= 0)

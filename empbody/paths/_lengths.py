@@ -18,7 +18,7 @@ from ._effective import strings_from_frames
 from ._geometry import LanePaths, body_frames
 from ._opensim import opensim_moment_arms
 from ._report import require_ranges
-from ._string import _sums, pulls, strings, unit_lengths
+from ._string import pulls, strings, sums, unit_lengths
 
 Coordinates = Float[Array, " nq"]
 
@@ -133,7 +133,7 @@ def _virtual_work(
     if found.unit:
         moved = motion.at[np.asarray(found.link)].get(mode="promise_in_bounds")
         work = sum(moved[:, k] * found.wrench[k][:, None] for k in range(6))
-        columns = _sums(jnp.moveaxis(work, 1, 0), found.unit, model.nm)  # pyright: ignore
+        columns = sums(jnp.moveaxis(work, 1, 0), found.unit, model.nm)  # pyright: ignore
     for point, force in found.on_points.items():
         slope = all_strings.points.slope[point]
         work = sum(slope[k] * force[k][None] for k in range(3))

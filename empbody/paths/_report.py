@@ -6,12 +6,10 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..kinematics import body_transforms
 from ..model import Model
 from ..model._checks import is_concrete
-from ._contacts import slot_surfaces
-from ._effective import strings_from_frames
-from ._geometry import LanePaths, needed_bodies, pick, surface_frames
+from ._effective import sample_strings
+from ._geometry import pick
 
 
 def require_ranges(model: Model, q: Any) -> None:
@@ -60,13 +58,11 @@ def check_paths(model: Model, q: Float[Array, " nq"] | np.ndarray | list[float])
 
 def _inside(model: Model, q: np.ndarray) -> list[str]:
     at = jax.numpy.asarray(q)
-    transforms = body_transforms(model, at)
-    strings, _ = strings_from_frames(model, at, transforms)
+    strings, _ = sample_strings(model, at)
     plan, layout = strings.plan, model.paths.layout
-    if not plan.slots:
+    surfaces = strings.slots
+    if surfaces is None:
         return []
-    frames = {body: transforms[body, :3, :, None] for body in needed_bodies(model)}
-    surfaces = slot_surfaces(plan, surface_frames(model, LanePaths.of(model.paths), frames), 1)
     ends = pick(strings.begins, plan.rows), pick(strings.ends, plan.rows)
     found: dict[tuple[int, int], str] = {}
     for which, world in enumerate(ends):

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array
 
-from ._geodesic import combine, cross, dot, safe_sqrt
+from ._vectors import cross, dot, root
 
 _DRIFT = (
     0.0378593198406116,
@@ -87,7 +87,7 @@ def frame_of(a: Array, b: Array, s: Array, side: Array) -> Frame:
     ya, yb = a * inverse, b * inverse
     na2, nb2 = dot(ya, ya), dot(yb, yb)
     na, nb = jnp.sqrt(na2), jnp.sqrt(nb2)
-    ha, hb = safe_sqrt(na2 - 1), safe_sqrt(nb2 - 1)
+    ha, hb = root(na2 - 1), root(nb2 - 1)
     e1, b1 = ya / na[None], yb / nb[None]
     # The side lies between the two ends in the plane for the short way round.
     hint = side * inverse
@@ -106,6 +106,11 @@ def frame_of(a: Array, b: Array, s: Array, side: Array) -> Frame:
         e1, cross(e3, e1), e3, b1, cross(b1, e3),
         jnp.where(dot(hint, e3) < 0, -1, 1).astype(na.dtype),
     )  # fmt: skip
+
+
+def combine(k: Array, x: Array, m: Array, y: Array) -> Array:
+    """k x + m y, for one number and one vector each."""
+    return k[None] * x + m[None] * y
 
 
 def launch(f: Frame, c: Array, d: Array) -> tuple[Array, Array]:

@@ -51,26 +51,21 @@ def unit_lengths(model: Model, strings: Strings) -> Float[Array, "nm lanes"]:
     if strings.touches is not None:
         t = strings.touches
         piece = length(t.p - t.before) + t.arc + jnp.where(t.last, length(t.after - t.q), 0.0)
-        over = _gather(plan, jnp.where(t.on, piece, 0.0)[None], len(plan.stretches))[0]
+        over = sums(jnp.where(t.on, piece, 0.0)[None], plan.rows, len(plan.stretches))[0]
         whole = jnp.where(_touched(plan, t), over, whole)
     whole = jnp.where(strings.exists, whole, 0.0)
     layout = model.paths.layout
     owner = [layout.unit_of(point) for point in plan.stretches]
-    return _sums(whole[None], owner, layout.n_units)[0]
+    return sums(whole[None], owner, layout.n_units)[0]
 
 
 def _touched(plan: Plan, t: Touches) -> Bool[Array, "nt lanes"]:
     """Whether any surface lifts each stretch."""
     first = jnp.where(t.first, 1.0, 0.0)[None]
-    return _gather(plan, first, len(plan.stretches))[0] > 0.5
+    return sums(first, plan.rows, len(plan.stretches))[0] > 0.5
 
 
-def _gather(plan: Plan, values: Array, count: int) -> Array:
-    """Sums of slots' values by stretch."""
-    return _sums(values, plan.rows, count)
-
-
-def _sums(values: Array, owner: Sequence[int], count: int) -> Array:
+def sums(values: Array, owner: Sequence[int], count: int) -> Array:
     """Sums of rows (last axis but one) that have the same owner."""
     rows = [[k for k, o in enumerate(owner) if o == number] for number in range(count)]
     width = max((len(row) for row in rows), default=0)
@@ -109,8 +104,8 @@ def pulls(model: Model, strings: Strings, origin: Float[Array, "3 lanes"]) -> Pu
         lifted = _touched(plan, t)[None]
         own_a = jnp.where(t.first[None], -comes, 0.0) - jnp.where(on, extra_a, 0.0)
         own_b = jnp.where(t.last[None], -goes, 0.0) - jnp.where(on, extra_b, 0.0)
-        at_begin = jnp.where(lifted, 0.0, at_begin) + _gather(plan, own_a, count)
-        at_end = jnp.where(lifted, 0.0, at_end) + _gather(plan, own_b, count)
+        at_begin = jnp.where(lifted, 0.0, at_begin) + sums(own_a, plan.rows, count)
+        at_end = jnp.where(lifted, 0.0, at_end) + sums(own_b, plan.rows, count)
         force = comes + goes + extra_a + extra_b
         moment = cross(t.p - middle, comes) + cross(t.q - middle, goes)
         moment = moment + cross(a - middle, extra_a) + cross(b - middle, extra_b)
@@ -132,7 +127,7 @@ def pulls(model: Model, strings: Strings, origin: Float[Array, "3 lanes"]) -> Pu
                 points.append(start)
                 forces.append(here[:, None])
     points, forces = points + nearest, [*forces, begin_force]
-    force = kept(jnp.concatenate([forces[0], *forces[1:-1], forces[-1]], axis=1))
+    force = kept(jnp.concatenate(forces, axis=1))
     arm = pick(strings.points.world, points) - middle
     keys = [(layout.unit_of(point), plan.links[point]) for point in points]
     parts.append((force, cross(arm, force), keys))
@@ -153,7 +148,7 @@ def _summed(
         point: sum(parts[-1][0][:, k] for k, p in enumerate(points) if p == point)
         for point in moving
     }
-    total = _sums(pick(wrench, rows), owner, len(kinds)) if rows else wrench[:, :0]
+    total = sums(pick(wrench, rows), owner, len(kinds)) if rows else wrench[:, :0]
     return Pulls(total, tuple(u for u, _ in kinds), tuple(k for _, k in kinds), on_points)  # pyright: ignore
 
 

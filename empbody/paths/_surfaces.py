@@ -15,9 +15,9 @@ from jaxtyping import Array, Bool, Float
 
 from ._circle import Round, wound
 from ._ellipsoid import ellipsoid_path
-from ._remainder import Left, end_share, hook, outside_share
+from ._remainder import Hook, Left, end_share, hook, outside_share
 from ._torus import torus_contact, torus_inside, torus_path
-from ._vectors import dot, length, turn, turn_back
+from ._vectors import Tree, dot, length, turn, turn_back
 
 
 class Contact(NamedTuple):
@@ -56,15 +56,20 @@ class Surfaces(eqx.Module):
     ellipsoid: Bool[Array, "*batch"]
     torus: Bool[Array, "*batch"]
     has: tuple[str, ...] = eqx.field(static=True)
+    """Kinds that occur, and "side" if any has one."""
     rows: tuple[tuple[str, int, int], ...] = eqx.field(static=True, default=())
     """Where the surfaces of each kind are (first row, end), if they are sorted by kind; the
     rows are the last axis of the batch but one."""
 
-    def _rows_of(self, kind: str) -> slice:
-        for name, start, stop in self.rows:
-            if name == kind:
-                return slice(start, stop)
-        return slice(None)
+    def _cut(self, kind: str, *values: Array) -> list[Array]:
+        """Only those of one kind, where it is known which they are; else all."""
+        rows = next((slice(i, j) for name, i, j in self.rows if name == kind), None)
+        return list(values) if rows is None else [x[..., rows, :] for x in values]
+
+    def _put(self, kind: str, values: Array, new: Array) -> Array:
+        """The opposite: those of one kind replaced."""
+        rows = next((slice(i, j) for name, i, j in self.rows if name == kind), None)
+        return new if rows is None else values.at[..., rows, :].set(new)
 
     def local(self, world: Float[Array, "3 *batch"]) -> Float[Array, "3 *batch"]:
         return turn_back(self.rotation, world - self.centre)
@@ -92,6 +97,13 @@ class Surfaces(eqx.Module):
     ) -> Left:
         """What is left of each for a stretch from a to b (in its own frame); `held` tells whose
         side holds the string."""
+        _, free, holding = self._lefts(a, b)
+        return _choose(held, holding, free)
+
+    def _lefts(
+        self, a: Float[Array, "3 *batch"], b: Float[Array, "3 *batch"]
+    ) -> tuple[Hook, Left, Left]:
+        """What is left if no side holds the string, and if every side does."""
         ra, rb = self.round(a), self.round(b)
         share = outside_share(ra) * outside_share(rb)
         if "cylinder" in self.has:
@@ -105,10 +117,11 @@ class Surfaces(eqx.Module):
         if "torus" in self.has:
             share = jnp.where(self.torus, 1.0, share)
         grip = hook(ra, rb, self.side, self.cylinder)
-        scale = share * jnp.where(held, grip.grip, 1.0)
+        scale = share * grip.grip
         # The less is left, the nearer it is to the straight line.
-        shift = jnp.where(held, 1.0 - scale, 0.0)[None] * grip.foot
-        return Left(shift, scale, jnp.where(held[None], grip.turn, 0.0), share)
+        holding = Left((1.0 - scale)[None] * grip.foot, scale, grip.turn, share)
+        nothing = jnp.zeros_like(ra)
+        return grip, Left(nothing, share, nothing, share), holding
 
     def touched(
         self, a: Float[Array, "3 *batch"], b: Float[Array, "3 *batch"], left: Left
@@ -119,12 +132,12 @@ class Surfaces(eqx.Module):
         )
         on = circle.on
         if "torus" in self.has:
-            rows = self._rows_of("torus")
-            cut = lambda x: x[..., rows, :] if self.rows else x  # noqa: E731
-            tube, ring, x, y = cut(self.size[0]), cut(self.size[1]), cut(a), cut(b)
+            is_torus, tube, ring, x, y, before = self._cut(
+                "torus", self.torus, self.size[0], self.size[1], a, b, on
+            )
             clear = ~(torus_inside(x, tube, ring) | torus_inside(y, tube, ring))
-            bears = jnp.where(cut(self.torus), clear & torus_contact(x, y, tube, ring), cut(on))
-            on = on.at[..., rows, :].set(bears) if self.rows else bears
+            bears = jnp.where(is_torus, clear & torus_contact(x, y, tube, ring), before)
+            on = self._put("torus", on, bears)
         return on, circle
 
     def alone(
@@ -140,32 +153,29 @@ class Surfaces(eqx.Module):
         the one that the plane through both ends and the centre tells: near the centre both
         are tried.
         """
-        ra, rb = self.round(a), self.round(b)
-        no = jnp.zeros_like(usable)
-        grip = hook(ra, rb, self.side, self.cylinder)
-        holds = usable & grip.held & ~self.torus
-        free, held = self.left(a, b, no), self.left(a, b, ~no)
-        other = held
-        unsure = no
+        grip, free, holding = self._lefts(a, b)
+        if "side" not in self.has and "ellipsoid" not in self.has:
+            return self.contact(a, b, free, usable), free
+        other, second_wanted = holding, usable & grip.held & ~self.torus
+        unsure = jnp.zeros_like(usable)
         if "ellipsoid" in self.has:
             sided = dot(self.side, self.side) > 0.0
             beside = dot(grip.foot, grip.foot)
             unsure = usable & self.ellipsoid & ~sided & (beside < _UNSURE * free.scale**2)
-            reverse = free._replace(turn=grip.turn)
-            other = jax.tree.map(lambda x, y: jnp.where(_fit(unsure, x), x, y), reverse, held)
-        twice = _Twice(2, axis=-usable.ndim - 1)
-        both = twice(self).contact(
-            twice(a), twice(b), twice.pair(free, other), jnp.stack([usable, holds | unsure])
+            other = _choose(unsure, free._replace(turn=grip.turn), holding)
+            second_wanted = second_wanted | unsure
+        # Both at once, on a new axis in front of the batch.
+        depth = -usable.ndim - 1
+        pair = lambda x, y: jnp.stack([x, y], axis=x.ndim + 1 + depth)  # noqa: E731
+        one_of = lambda k: lambda x: jnp.take(x, k, axis=depth)  # noqa: E731
+        both = jax.tree.map(pair, self, self).contact(
+            pair(a, a), pair(b, b), jax.tree.map(pair, free, other), pair(usable, second_wanted)
         )
-        first, second = twice.split(both)
+        first, second = (jax.tree.map(one_of(k), both) for k in range(2))
         straight = length(b - a)
         long = [jnp.where(c.on, string_length(a, c, b), straight) for c in (first, second)]
         better = second.on & jnp.where(unsure, first.on & (long[1] < long[0]), long[1] > long[0])
-        better = jax.lax.stop_gradient(better)
-        chosen = jax.tree.map(
-            lambda x, y: jnp.where(_fit(better, x), x, y), (second, other), (first, free)
-        )
-        return chosen
+        return _choose(jax.lax.stop_gradient(better), (second, other), (first, free))
 
     def contact(
         self,
@@ -186,20 +196,20 @@ class Surfaces(eqx.Module):
             q = q.at[2].set(jnp.where(self.cylinder, last, q[2]))
             arc = jnp.where(self.cylinder, arc * jnp.sqrt(1.0 + rise * rise), arc)
         if "ellipsoid" in self.has:
-            rows = self._rows_of("ellipsoid")
-            cut = lambda x: x[..., rows, :] if self.rows else x  # noqa: E731
-            here = cut(on & self.ellipsoid)
-            middle = cut(left.shift * self.size)
-            axes = cut(self.size) * jnp.where(here, cut(left.scale), 1.0)[None]
-            hint = cut(jax.lax.stop_gradient(circle.p + circle.q) * self.size)
-            over = ellipsoid_path(cut(a) - middle, cut(b) - middle, axes, hint, here)
+            middle, hint = left.shift * self.size, (circle.p + circle.q) * self.size
+            here, size, scale, start, end, hint, middle = self._cut(
+                "ellipsoid", on & self.ellipsoid, self.size, left.scale, a, b, hint, middle
+            )
+            axes = size * jnp.where(here, scale, 1.0)[None]
+            hint = jax.lax.stop_gradient(hint)
+            over = ellipsoid_path(start - middle, end - middle, axes, hint, here)
             found = Contact(here, over.p + middle, over.q + middle, over.arc)
             p, q, arc = self._placed("ellipsoid", found, p, q, arc)
         if "torus" in self.has:
-            rows = self._rows_of("torus")
-            cut = lambda x: x[..., rows, :] if self.rows else x  # noqa: E731
-            here = cut(on & self.torus)
-            over = torus_path(cut(a), cut(b), cut(self.size[0]), cut(self.size[1]), here)
+            here, tube, ring, start, end = self._cut(
+                "torus", on & self.torus, self.size[0], self.size[1], a, b
+            )
+            over = torus_path(start, end, tube, ring, here)
             found = Contact(here, over.p, over.q, over.arc)
             p, q, arc = self._placed("torus", found, p, q, arc)
         return Contact(on, p, q, arc)
@@ -210,11 +220,8 @@ class Surfaces(eqx.Module):
         """p, q and arc with those of one kind put in, where they are in contact."""
 
         def put(old: Array, new: Array) -> Array:
-            if not self.rows:
-                return jnp.where(_fit(found.on, old), new, old)
-            rows = self._rows_of(kind)
-            own = old[..., rows, :]
-            return old.at[..., rows, :].set(jnp.where(_fit(found.on, own), new, own))
+            (own,) = self._cut(kind, old)
+            return self._put(kind, old, jnp.where(_fit(found.on, own), new, own))
 
         return put(p, found.p), put(q, found.q), put(arc, found.arc)
 
@@ -227,26 +234,8 @@ def _fit(mask: Array, like: Array) -> Array:
     return jnp.broadcast_to(mask, like.shape)
 
 
-class _Twice:
-    """Two of everything, on a new axis in front of the batch."""
-
-    def __init__(self, count: int, axis: int):
-        self.count, self.axis = count, axis
-
-    def __call__(self, tree):
-        return jax.tree.map(lambda x: jnp.stack([x] * self.count, axis=self._place(x)), tree)
-
-    def pair(self, one, two):
-        return jax.tree.map(lambda x, y: jnp.stack([x, y], axis=self._place(x)), one, two)
-
-    def split(self, tree):
-        return self._take(tree, 0), self._take(tree, 1)
-
-    def _take(self, tree, k: int):
-        return jax.tree.map(lambda x: jnp.take(x, k, axis=self.axis), tree)
-
-    def _place(self, x: Array) -> int:
-        return x.ndim + 1 + self.axis
+def _choose(mask: Array, yes: Tree, no: Tree) -> Tree:
+    return jax.tree.map(lambda x, y: jnp.where(_fit(mask, x), x, y), yes, no)
 
 
 def _axial(circle: Round, a: Array, b: Array) -> tuple[Array, Array]:

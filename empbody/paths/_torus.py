@@ -17,7 +17,9 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from ._geodesic import Geodesic, block_size, on_those, safe_sqrt
+from ._compact import on_those
+from ._geodesic import Geodesic
+from ._vectors import root
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 _PASSES = 4
@@ -86,7 +88,7 @@ def _touch(x: Array, theta: Array, r: Array, ring: Array, sign: float) -> _Touch
     """Tangent point in the meridian plane at θ of the string to the end x (sign +1 at a)."""
     c, d = jnp.cos(theta), jnp.sin(theta)
     inward = ring - (c * x[0] + d * x[1])
-    free = safe_sqrt(inward * inward + x[2] * x[2] - r * r)
+    free = root(inward * inward + x[2] * x[2] - r * r)
     psi = jnp.arctan2(x[2], inward) + sign * jnp.arctan2(free, r)
     return _Touch(psi, free, c * x[1] - d * x[0], ring - r * jnp.cos(psi))
 
@@ -158,7 +160,7 @@ def _solve(a: Array, b: Array, size: Array, on: Array):
     def again(loop):
         turns, rows = loop
         columns = jnp.concatenate([given, rows])
-        return turns + 1, on_those(_solve_block, rows[3] == 0, block_size(count), rows, columns)
+        return turns + 1, on_those(_solve_block, rows[3] == 0, rows, columns)
 
     def go_on(loop):
         return (loop[0] < _ROUNDS) & jnp.any(loop[1][3] == 0)
@@ -275,7 +277,7 @@ def torus_path(
         return flips * jnp.stack(place)
 
     def straight(x: _Touch) -> Array:
-        return safe_sqrt(x.free * x.free + x.aside * x.aside)
+        return root(x.free * x.free + x.aside * x.aside)
 
     length = straight(p) + arc + straight(q)
     cut = lambda x: jnp.where(jnp.broadcast_to(on, x.shape), x, 0)  # noqa: E731

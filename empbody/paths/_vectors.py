@@ -30,11 +30,15 @@ def safe_sqrt(square: Array, floor: Array | float) -> Array:
     return jnp.sqrt(jnp.where(square > floor, square, floor))
 
 
+def root(x: Array) -> Array:
+    """√max(x, 0), with zero slope where x is not positive."""
+    positive = x > 0
+    return jnp.where(positive, jnp.sqrt(jnp.where(positive, x, 1)), 0)
+
+
 def length(v: Array) -> Array:
     """|v|, with zero gradient where v is zero."""
-    square = dot(v, v)
-    zero = square == 0.0
-    return jnp.where(zero, 0.0, jnp.sqrt(jnp.where(zero, 1.0, square)))
+    return root(dot(v, v))
 
 
 def direction(v: Array) -> Array:
