@@ -75,6 +75,7 @@ from .paths import (
     lengthening_speeds as lengthening_speeds,
     moment_arms as moment_arms,
     path_lengths as path_lengths,
+    path_polylines as path_polylines,
 )
 from .simulation import (
     CoordinateLimit as CoordinateLimit,

@@ -21,6 +21,7 @@ from empbody.muscles import (
     SwitchedActivation,
     Thelen,
 )
+from empbody.muscles._bezier import Corner
 from empbody.muscles._fibre import BALANCED, SHORTEST, SLACK
 
 REFERENCE = json.loads(
@@ -133,6 +134,33 @@ def test_inverses(family):
     v = curves.velocity(active, damping, wanted, level)
     left = active * curves.force_velocity(v, level) + damping * v - wanted
     np.testing.assert_allclose(left / (active + damping), 0.0, atol=1e-12)
+
+
+def test_bezier_corners_are_inverted_exactly():
+    """Every curviness, tangents that meet anywhere between the knots, level ends included."""
+    grid = np.meshgrid(
+        [0.1, 0.3, 0.5, 0.7, 0.9],
+        [0.0, 1e-8, 1e-4, 0.01, 0.06, 0.3, 0.5, 0.8, 0.999, 1.0],
+        [0.0, 1e-12, 1e-5, 1e-3, *np.linspace(0.01, 0.99, 60), 0.999, 1.0],
+    )
+    curviness, meet, u = (jnp.asarray(x.ravel()) for x in grid)
+
+    def corner(meet, curviness):
+        one = jnp.ones_like(meet)
+        return Corner(2.0 * one, 3.0 * one, 3.0 * curviness * meet, curviness)
+
+    @jax.jit
+    def there_and_back(meet, curviness, value):
+        return corner(meet, curviness).at(corner(meet, curviness).parameter(value))
+
+    value = corner(meet, curviness).at(u)
+    np.testing.assert_allclose(there_and_back(meet, curviness, value), value, rtol=0, atol=4e-15)
+    steep = (meet > 0.05) & (meet < 0.95)
+    given = (meet[steep], curviness[steep], value[steep])
+    slope = jax.jit(lambda given, along: jax.jvp(there_and_back, given, along)[1])
+    for k in range(3):
+        along = tuple(jnp.full_like(x, float(i == k)) for i, x in enumerate(given))
+        np.testing.assert_allclose(slope(given, along), float(k == 2), rtol=0, atol=1e-12)
 
 
 EXTREME = [-1e30, -1e6, -20.0, -1.0, 0.0, 0.1, 0.14946908, 1.0, 1.8, 3.0, 50.0, 1e6, 1e30]

@@ -116,6 +116,8 @@ def test_options_of_all_muscles():
     ("given", "message"),
     [
         ({"optimal_fibre_length": 0.0}, r"optimal fibre length of muscle 'bad' is 0 m.*positive"),
+        ({"optimal_fibre_length": None}, "optimal fibre length of muscle 'bad' is None; give a"),
+        ({"optimal_fibre_length": "long"}, "optimal fibre length of muscle 'bad' is 'long'; give"),
         ({"max_isometric_force": -1.0}, "max isometric force of muscle 'bad' is -1 N"),
         ({"tendon_slack_length": float("nan")}, "tendon slack length of muscle 'bad' is nan"),
         ({"pennation": 20.0}, "pennation of muscle 'bad'.*radians"),

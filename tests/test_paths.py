@@ -214,8 +214,14 @@ def test_moving_point_out_of_range_names_the_unit():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: eb.WrapCylinder("s", "ground", -0.1), "radius of wrap surface 's' is -0.1"),
-        (lambda: eb.WrapSphere("s", "ground", 0.0), "radius of wrap surface 's' is 0"),
+        (
+            lambda: eb.WrapCylinder("s", "ground", -0.1),
+            "radius of wrap surface 's' of 'string' is -0.1",
+        ),
+        (lambda: eb.WrapSphere("s", "ground", 0.0), "radius of wrap surface 's' of 'string' is 0"),
+        (lambda: eb.WrapSphere("s", "ground", "2cm"), "'string' is '2cm'; it needs numbers"),
+        (lambda: eb.WrapCylinder("s", "ground", 0.1, length=-1), "length .* must be positive"),
+        (lambda: eb.WrapSphere("s", "ground", 0.1, (0, np.nan, 0)), "translation of .* NaN"),
         (lambda: eb.WrapEllipsoid("s", "ground", (1, -1, 1)), "semi-axis 2 of wrap surface 's'"),
         (lambda: eb.WrapTorus("s", "ground", 0.2, 0.1), "the tube must be thinner than the ring"),
         (lambda: eb.WrapCylinder("s", "ground", 0.1, quadrant="w"), "quadrant 'w'"),
@@ -233,12 +239,56 @@ def test_bad_surfaces(make, message):
     [
         (eb.Wrap("other"), "wrap of 'string' over 'other': there is no wrap surface"),
         (eb.Wrap("s", first=2, last=5), "runs from point 2 to point 5 of a path with 2 points"),
+        (eb.Wrap("s", first=0), "from point 0 to point 2 of a path with 2 points; count .* from 1"),
         (eb.Wrap("s", method="guess"), "method 'guess'"),
     ],
 )
 def test_bad_wraps(wrap, message):
     with pytest.raises(ValueError, match=message):
         hinge([SURFACES["sphere"]], [wrap])
+
+
+STAYS, ENDS = eb.PathPoint("ground", (0, 0.1, 0)), eb.PathPoint("link", (0.1, 0, 0))
+WAVES = eb.rhythms.Affine([[0.01], [0.0], [0.0]])
+
+
+@pytest.mark.parametrize(
+    ("points", "message"),
+    [
+        ([STAYS], "path of 'bad' has 1 point; it needs an origin and an insertion"),
+        ([STAYS, eb.PathPoint("lnk", (0, 0, 0))], "point 2 of 'bad': .* no body 'lnk'.*link"),
+        ([STAYS, eb.PathPoint("link", (0, np.nan, 0))], "location of point 2 of 'bad' holds NaN"),
+        ([STAYS, eb.PathPoint("link", (0, 0))], "location of point 2 of 'bad' needs 3 numbers"),
+        ([STAYS, eb.PathPoint("link", "origin")], "point 2 of 'bad' is 'origin'; it needs numbers"),
+        ([STAYS, eb.MovingPoint("link", WAVES, "angle")], "point 2 of 'bad': .* is a string"),
+        ([STAYS, eb.MovingPoint("link", WAVES, ("angel",))], "no coordinate 'angel'.*'angle'"),
+        (
+            [STAYS, eb.MovingPoint("link", WAVES, ("angle",), {"angle": (1.0, 0.0)})],
+            r"point 2 of 'bad': range of 'angle' is empty: 1 ... 0; give \(lower, upper\)",
+        ),
+        (
+            [STAYS, eb.ConditionalPoint("link", (0, 0, 0), "angle", (0, 1))],
+            "the last point of 'bad' is conditional",
+        ),
+        (
+            [STAYS, eb.ConditionalPoint("link", (0, 0, 0), "angle", ("low", 1)), ENDS],
+            r"point 2 of 'bad': range of 'angle' is \('low', 1\); it needs numbers",
+        ),
+    ],
+)
+def test_bad_points(points, message):
+    with pytest.raises(ValueError, match=message):
+        hinge([], []).with_muscles([eb.Path("good", [STAYS, ENDS]), eb.Path("bad", points)])
+
+
+def test_bad_lists():
+    path = eb.Path("p", [STAYS, ENDS])
+    with pytest.raises(ValueError, match="musculotendon unit name 'p' is used twice"):
+        hinge([], []).with_muscles([path, path])
+    with pytest.raises(ValueError, match="wrap surface name 's' is used twice"):
+        hinge([SURFACES["sphere"]] * 2, [])
+    with pytest.raises(ValueError, match="no wrap surface 's'; the model has no wrap surfaces"):
+        hinge([], [eb.Wrap("s")])
 
 
 def test_unknown_convention():

@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 
-from . import _squeezer, _trees
+from . import _moment_arms, _squeezer, _trees
 from ._trees import shoulder_sized as shoulder_sized
 
 
@@ -15,6 +15,8 @@ def run(progress: Any) -> dict[str, Any]:
     results: dict[str, Any] = {}
     with progress.stage("right-hand sides"):
         results |= _trees.run()
+    with progress.stage("moment arms"):
+        results |= _moment_arms.run()
     with progress.stage("squeezer: ODE against DAE"):
         results |= _squeezer.run()
     machine = {

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..rhythms import AbstractRhythm
-from . import _checks
+from . import _checks, _path_checks
 from ._path import AbstractUnit, AnyPoint, ConditionalPoint, MovingPoint, PathPoint
 from ._surface import (
     METHODS,
@@ -115,20 +115,18 @@ class PathSet(eqx.Module):
         coordinates: Sequence[str],
     ) -> "PathSet":
         """Check and gather; errors name the musculotendon unit or the surface."""
+        _path_checks.every(units, AbstractUnit, "muscles", "Muscle or Path")
+        _path_checks.every(surfaces, tuple(KINDS), "surfaces", "WrapCylinder, WrapSphere, ...")
         _checks.unique_names("musculotendon unit", [unit.name for unit in units])
         _checks.unique_names("wrap surface", [surface.name for surface in surfaces])
         names = _Names(tuple(body_names), tuple(coordinates), tuple(s.name for s in surfaces))
         points = _Points(names)
         starts, wraps = [0], []
         for number, unit in enumerate(units):
-            if len(unit.points) < 2:
-                raise ValueError(
-                    f"path of {unit.name!r} has {len(unit.points)} point"
-                    f"{'' if len(unit.points) == 1 else 's'}; it needs an origin and an insertion"
-                )
+            _path_checks.lists(unit)
             for k, point in enumerate(unit.points):
                 points.add(f"point {k + 1} of {unit.name!r}", point)
-            _check_ends(unit)
+            _path_checks.ends(unit)
             wraps += [_wrap_slot(number, unit, wrap, starts[-1], names) for wrap in unit.wraps]
             starts.append(len(points.bodies))
         layout = PathLayout(
@@ -140,7 +138,10 @@ class PathSet(eqx.Module):
             surfaces=tuple(_surface_slot(surface, names) for surface in surfaces),
             wraps=tuple(wraps),
         )
-        where = [f"wrap surface {surface.name!r}" for surface in surfaces]
+        where = [
+            f"wrap surface {surface.name!r}{_users(number, units, wraps)}"
+            for number, surface in enumerate(surfaces)
+        ]
         return PathSet(
             location=_rows(points.location, (3,)),
             moving=tuple(points.functions),
@@ -148,14 +149,16 @@ class PathSet(eqx.Module):
             condition=_rows(points.conditions, (2,)),
             surface_translation=_rows(
                 [
-                    _checks.vector(f"translation of {w}", s.translation)
+                    _path_checks.vector(f"translation of {w}", s.translation)
                     for w, s in zip(where, surfaces, strict=True)
                 ],
                 (3,),
             ),
             surface_rotation=_rows(
                 [
-                    _checks.rotation_matrix(f"rotation of {w}", s.rotation)
+                    _checks.rotation_matrix(
+                        f"rotation of {w}", _path_checks.numbers(f"rotation of {w}", s.rotation)
+                    )
                     for w, s in zip(where, surfaces, strict=True)
                 ],
                 (3, 3),
@@ -183,6 +186,8 @@ class _Names:
         return self._index(where, "wrap surface", self.surfaces, name)
 
     def _index(self, where: str, kind: str, names: tuple[str, ...], name: str) -> int:
+        if not names:
+            raise ValueError(f"{where}: there is no {kind} {name!r}; the model has no {kind}s")
         try:
             return _checks.name_index(kind, names, name)
         except ValueError as error:
@@ -214,14 +219,19 @@ class _Points:
             self.location.append(np.zeros(3))
             self._add_function(index, where, point)
             return
-        self.location.append(_checks.vector(f"location of {where}", point.location))
+        self.location.append(_path_checks.vector(f"location of {where}", point.location))
         if isinstance(point, ConditionalPoint):
             self.conditional.append((index, self.names.coordinate(where, point.coordinate)))
-            self.conditions.append(_range(where, point.coordinate, point.range))
+            self.conditions.append(_path_checks.interval(where, point.coordinate, point.range))
 
     def _add_function(self, index: int, where: str, point: MovingPoint) -> None:
         if isinstance(point.coordinates, str):
             raise ValueError(f"{where}: coordinates is a string; give ({point.coordinates!r},)")
+        if not isinstance(point.location, AbstractRhythm):
+            raise ValueError(
+                f"location of {where} is a {type(point.location).__name__}; give a rhythm of 3 "
+                "outputs, or use PathPoint for a point that stays"
+            )
         inputs = tuple(self.names.coordinate(where, name) for name in point.coordinates)
         n_in, n_out = point.location.n_in, point.location.n_out
         if n_out != 3 or n_in != len(inputs):
@@ -233,28 +243,19 @@ class _Points:
         for name, limits in point.ranges.items():
             if name not in point.coordinates:
                 raise ValueError(f"{where} has a range for {name!r}, which does not move it")
-            bounds[self.names.coordinate(where, name)] = _range(where, name, limits)
+            bounds[self.names.coordinate(where, name)] = _path_checks.interval(where, name, limits)
         self.moving.append((index, inputs))
         self.functions.append(point.location)
         self.ranges.append(bounds)
 
 
-def _check_ends(unit: AbstractUnit) -> None:
-    """Ends that may vanish would leave a path without an origin or insertion."""
-    for which, point in (("first", unit.points[0]), ("last", unit.points[-1])):
-        if isinstance(point, ConditionalPoint):
-            raise ValueError(
-                f"the {which} point of {unit.name!r} is conditional; a path needs ends that stay"
-            )
-
-
-def _range(where: str, name: str, limits: Any) -> Any:
-    bounds = _checks.numbers(limits)
-    if bounds.shape != (2,):
-        raise ValueError(f"{where}: range of {name!r} needs two numbers")
-    if _checks.is_concrete(bounds) and not bounds[0] <= bounds[1]:
-        raise ValueError(f"{where}: range of {name!r} is empty: {bounds[0]:g} ... {bounds[1]:g}")
-    return bounds
+def _users(surface: int, units: Sequence[AbstractUnit], wraps: Sequence[WrapSlot]) -> str:
+    """Which units slide over a surface, for messages."""
+    names = list(dict.fromkeys(units[w.unit].name for w in wraps if w.surface == surface))
+    if not names:
+        return ""
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f" of {', '.join(map(repr, names[:3]))}{more}"
 
 
 def _wrap_slot(number: int, unit: AbstractUnit, wrap: Wrap, start: int, names: _Names) -> WrapSlot:
@@ -262,9 +263,11 @@ def _wrap_slot(number: int, unit: AbstractUnit, wrap: Wrap, start: int, names: _
     count = len(unit.points)
     first = 1 if wrap.first is None else wrap.first
     last = count if wrap.last is None else wrap.last
-    if not 1 <= first < last <= count:
+    whole = all(isinstance(x, int | np.integer) for x in (first, last))
+    if not (whole and 1 <= first < last <= count):
         raise ValueError(
-            f"{where} runs from point {first} to point {last} of a path with {count} points"
+            f"{where} runs from point {first} to point {last} of a path with {count} points; "
+            "count whole points from 1, first before last, or leave both out for the whole path"
         )
     if wrap.method not in METHODS:
         raise ValueError(f"{where} has method {wrap.method!r}; choose from {list(METHODS)}")
@@ -294,31 +297,24 @@ def _surface_slot(surface: Surface, names: _Names) -> SurfaceSlot:
 
 def _size(where: str, surface: Surface) -> Any:
     if isinstance(surface, WrapCylinder):
-        radius = _positive(f"radius of {where}", surface.radius)
-        length = _positive(f"length of {where}", surface.length, finite=False)
+        radius = _path_checks.positive(f"radius of {where}", surface.radius)
+        length = _path_checks.positive(f"length of {where}", surface.length, finite=False)
         return _join([radius, length, 0.0])
     if isinstance(surface, WrapSphere):
-        return _join([_positive(f"radius of {where}", surface.radius)] * 3)
+        return _join([_path_checks.positive(f"radius of {where}", surface.radius)] * 3)
     if isinstance(surface, WrapEllipsoid):
-        axes = _checks.vector(f"dimensions of {where}", surface.dimensions)
-        return _join([_positive(f"semi-axis {k + 1} of {where}", axes[k]) for k in range(3)])
-    tube = _positive(f"inner_radius of {where}", surface.inner_radius)
-    ring = _positive(f"outer_radius of {where}", surface.outer_radius)
+        axes = _path_checks.vector(f"dimensions of {where}", surface.dimensions)
+        return _join(
+            [_path_checks.positive(f"semi-axis {k + 1} of {where}", axes[k]) for k in range(3)]
+        )
+    tube = _path_checks.positive(f"inner_radius of {where}", surface.inner_radius)
+    ring = _path_checks.positive(f"outer_radius of {where}", surface.outer_radius)
     if _checks.is_concrete((tube, ring)) and not tube < ring:
         raise ValueError(
             f"inner_radius of {where} is {float(tube):g} m and outer_radius {float(ring):g} m: "
             "the tube must be thinner than the ring, or there is no hole to pass through"
         )
     return _join([tube, ring, 0.0])
-
-
-def _positive(where: str, value: Any, finite: bool = True) -> Any:
-    number = _checks.numbers(value)
-    if number.shape != ():
-        raise ValueError(f"{where} needs one number, got shape {number.shape}")
-    if _checks.is_concrete(number) and not (number > 0.0 and (np.isfinite(number) or not finite)):
-        raise ValueError(f"{where} is {float(number):g} m; it must be positive")
-    return number
 
 
 def _join(values: list[Any]) -> Any:

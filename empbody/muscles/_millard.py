@@ -6,7 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ._bezier import Corner, Curve, Knot, rising_root
+from ._bezier import Corner, Curve, Knot
 from ._curves import FASTEST, AbstractCurves, Normalised, safe_ratio
 
 _LEAST_FORCE = 1e-6
@@ -144,7 +144,7 @@ class Millard(AbstractCurves):
         last = curve.knots[-1]
         taut = jnp.clip(force, _LEAST_FORCE, last.y)
         along_x, along_y = curve.select(tuple(taut >= knot.y for knot in curve.knots[1:-1]))
-        u = along_y.parameter(taut, steps=16)  # the toe starts flat
+        u = along_y.parameter(taut)
         inverse_slope = along_x.slope(u) / along_y.slope(u)
         beyond = jnp.where(force > last.y, 1.0 / last.slope, inverse_slope) * (force - taut)
         return 1.0 + strain * (along_x.at(u) + beyond)
@@ -161,9 +161,9 @@ class Millard(AbstractCurves):
 
         past = tuple(force >= damped(knot.x, knot.y) for knot in curve.knots[1:-1])
         x, y = curve.select(past)
-        both = Corner(*(damped(a, b) for a, b in zip(x, y, strict=True)))
-        inside = jnp.clip(force, both.start, both.end)
-        middle = x.at(rising_root(both, inside))
+        start, span, lead = (damped(a, b) for a, b in zip(x[:3], y[:3], strict=True))
+        inside = jnp.clip(force, start, start + span)
+        middle = x.at(Corner(start, span, lead, x.curviness).parameter(inside))
         before = first.x + _steps_beyond(active, damping, force, first)
         after = last.x + _steps_beyond(active, damping, force, last)
         v = jnp.where(force < damped(first.x, first.y), before, middle)

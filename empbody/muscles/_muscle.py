@@ -106,14 +106,19 @@ class Muscle(AbstractUnit):
 
     def number(self, what: str) -> Any:
         """One of the Hill numbers, or the value that belongs to the curves."""
-        value = getattr(self, what)
+        value, label = getattr(self, what), what.replace("_", " ")
         if value is None:
             kind = CURVES[self.curves] if isinstance(self.curves, str) else type(self.curves)
-            typical = getattr(kind, "typical", DeGrooteFregly.typical)
-            value = typical[what] if what in typical else DeGrooteFregly.typical[what]
-        value = numbers(value)
+            typical = DeGrooteFregly.typical | getattr(kind, "typical", {})
+            if what not in typical:
+                raise ValueError(f"{label} of muscle {self.name!r} is None; give a number")
+            value = typical[what]
+        try:
+            value = numbers(value)
+        except (TypeError, ValueError):
+            message = f"{label} of muscle {self.name!r} is {value!r}; give a number"
+            raise ValueError(message) from None
         if value.shape != ():
-            label = what.replace("_", " ")
             raise ValueError(
                 f"{label} of muscle {self.name!r} needs one number, got shape {value.shape}"
             )

@@ -9,4 +9,5 @@ from ._lengths import (
     path_lengths as path_lengths,
 )
 from ._opensim import opensim_moment_arms as opensim_moment_arms
+from ._polyline import path_polylines as path_polylines
 from ._report import check_paths as check_paths

@@ -67,6 +67,20 @@ def wound(
     return Round(on=on, p=p, q=q, arc=radius * angle, first=ta, last=tb)
 
 
+def bears(
+    a: Float[Array, "3 ..."],
+    b: Float[Array, "3 ..."],
+    radius: Float[Array, "..."],
+    turn: Float[Array, "3 ..."],
+) -> Bool[Array, "..."]:
+    """Whether a string from a to b touches the circle: `wound(...).on` alone, for less."""
+    square_a, square_b, square = dot(a, a), dot(b, b), radius * radius
+    usable = (square_a >= square * _JUST_INSIDE) & (square_b >= square * _JUST_INSIDE)
+    tangents = safe_sqrt(square_a - square, 0.0) * safe_sqrt(square_b - square, 0.0)
+    longer = dot(turn, cross(a, b)) < 0.0
+    return usable & (radius > 0.0) & (longer | (dot(a, b) + tangents < square))
+
+
 _JUST_INSIDE = 1.0 - 1e-9
 
 

@@ -1,16 +1,71 @@
 """Work only on the members of a batch that need it.
 
 Under vmap a branch costs every sample what it costs the dearest. Here the members that need
-some work are gathered into blocks, and only as many blocks are worked through as there are
-such members.
+some work are put into a list, which is worked through in blocks: as many blocks as there are
+such members, whatever the size of the batch.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool
+from jaxtyping import Array, Bool, Int
+
+
+class WorkList(NamedTuple):
+    order: Int[Array, " room"]
+    """Members that need work, one after the other; what fills up the last block repeats its
+    first member."""
+    place: Int[Array, " n"]
+    """Where each member stands in the list, if it does."""
+    total: Int[Array, ""]
+
+
+def work_list(needed: Bool[Array, " n"], block: int) -> WorkList:
+    size = needed.shape[0]
+    room = size + block
+    # An associative scan: XLA's own cumulative sum is slow on CPUs.
+    total = jax.lax.associative_scan(jnp.add, needed.astype(jnp.int32))
+    place, count = jnp.maximum(total - 1, 0), total[-1]
+    order = jnp.zeros(room, jnp.int32)
+    order = order.at[jnp.where(needed, place, room)].set(
+        jnp.arange(size, dtype=jnp.int32), mode="drop", unique_indices=True
+    )
+    head = order[jnp.maximum(count - 1, 0) // block * block]
+    return WorkList(jnp.where(jnp.arange(room) < count, order, head), place, count)
+
+
+def by_blocks(
+    step: Callable[[Int[Array, " block"], Int[Array, ""], Any], Any],
+    work: WorkList,
+    block: int,
+    start: Any,
+) -> Any:
+    """`state = step(members, position in the list, state)` for block after block."""
+
+    def one(loop: tuple[Array, Any]) -> tuple[Array, Any]:
+        at, state = loop
+        which = jax.lax.dynamic_slice(work.order, (at,), (block,))
+        return at + block, step(which, at, state)
+
+    zero = jnp.zeros((), work.total.dtype)
+    return jax.lax.while_loop(lambda loop: loop[0] < work.total, one, (zero, start))[1]
+
+
+def on_list(
+    function: Callable[[Int[Array, " block"]], Any], work: WorkList, block: int, like: Any
+) -> Any:
+    """`function(members)` for all in the list, in its order: arrays with the members last,
+    as in `like`."""
+    room = work.order.shape[0]
+    empty = jax.tree.map(lambda x: jnp.zeros((*x.shape[:-1], room), x.dtype), like)
+
+    def step(which: Array, at: Array, results: Any) -> Any:
+        put = jax.lax.dynamic_update_slice_in_dim
+        return jax.tree.map(lambda x, y: put(x, y, at, -1), results, function(which))
+
+    return by_blocks(step, work, block, empty)
 
 
 def on_those(
@@ -23,37 +78,25 @@ def on_those(
 
     Arrays in `columns`, in `default` and in the results have the members as their last axis.
     """
-    size = needed.shape[0]
-    block = _block_size(size)
-    count = jnp.sum(needed)
-    place = jnp.cumsum(needed) - 1
-    order = jnp.zeros(size + block, place.dtype)
-    order = order.at[jnp.where(needed, place, size + block)].set(jnp.arange(size), mode="drop")
-    # What fills up the last block repeats its first member.
-    head = order[jnp.maximum(count - 1, 0) // block * block]
-    order = jnp.where(jnp.arange(size + block) < count, order, head)
+    block = block_size(needed.shape[0])
+    work = work_list(needed, block)
 
-    def step(loop: tuple[Array, Any]) -> tuple[Array, Any]:
-        start, results = loop
-        which = jax.lax.dynamic_slice(order, (start,), (block,))
-        new = function(jax.tree.map(lambda x: _take(x, which), columns))
-        put = jax.lax.dynamic_update_slice_in_dim
-        return start + block, jax.tree.map(lambda x, y: put(x, y, start, -1), results, new)
+    def on(which: Array) -> Any:
+        return function(jax.tree.map(lambda x: take(x, which), columns))
 
-    # Results lie side by side in the order of the work; scattering them would cost more.
-    room = jax.tree.map(lambda x: jnp.zeros((*x.shape[:-1], size + block), x.dtype), default)
-    start = jnp.zeros((), count.dtype)
-    found = jax.lax.while_loop(lambda loop: loop[0] < count, step, (start, room))[1]
-    back = jnp.maximum(place, 0)
+    found = on_list(on, work, block, default)
     return jax.tree.map(
-        lambda x, y: jnp.where(jnp.broadcast_to(needed, y.shape), _take(x, back), y), found, default
+        lambda x, y: jnp.where(jnp.broadcast_to(needed, y.shape), take(x, work.place), y),
+        found,
+        default,
     )
 
 
-def _take(values: Array, which: Array) -> Array:
+def take(values: Array, which: Array) -> Array:
+    """Members of the last axis."""
     return values.at[..., which].get(mode="promise_in_bounds")
 
 
-def _block_size(size: int) -> int:
+def block_size(size: int) -> int:
     """Few at a time for one sample; enough to fill vector units for many."""
     return min(max(8, size // 16), 256, size)

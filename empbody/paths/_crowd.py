@@ -8,44 +8,65 @@ pieces, the longer string simply wins, so that the length stays continuous.
 """
 
 import dataclasses
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float
 
-from ._compact import on_those
+from ._compact import block_size, by_blocks, on_those, work_list
 from ._plan import Plan
 from ._remainder import Left
-from ._surfaces import Contact, Surfaces, string_length
-from ._vectors import length
+from ._surfaces import VALUES, Contact, Surfaces, choose, string_length
 
-_ROUNDS = 60
+if TYPE_CHECKING:
+    from ._contacts import Touches
+
+_ROUNDS = 40
 _STILL = 1e-9
 """Movement of the tangent points in a round (m) below which they have settled."""
-_DERIVATIVE_ROUNDS = 20
 
 
-class Trio(NamedTuple):
-    """The surface that bears each crowded stretch, in the middle of those which joined it
-    ahead and behind, in order along the string."""
-
-    slots: Int[Array, "3 nc lanes"]
-    """Slot numbers."""
-    on: Bool[Array, "3 nc lanes"]
-    p: Float[Array, "3 3 nc lanes"]
-    q: Float[Array, "3 3 nc lanes"]
-    arc: Float[Array, "3 nc lanes"]
-
-
-class _Given(eqx.Module):
-    """Everything that is known of the slots, for picking by number."""
+class Given(eqx.Module):
+    """What is known of the slots, or of some that were picked."""
 
     surfaces: Surfaces
-    left: Left
-    usable: Bool[Array, "ns lanes"]
+    begins: Float[Array, "3 *batch"]
+    """Ends of the stretches in the ground frame (m)."""
+    ends: Float[Array, "3 *batch"]
+    usable: Bool[Array, "*batch"]
+
+    def pick(self, slot: Array, lane: Array) -> "Given":
+        """Some, by number: `slot` and `lane` have the new shape."""
+
+        def take(x: Array) -> Array:
+            # What is the same in all lanes is stored once.
+            at = lane if x.shape[-1] > 1 else 0
+            return x.at[..., slot, at].get(mode="promise_in_bounds")
+
+        part = jax.tree.map(take, self)
+        # Which kind a picked surface is depends on the pose, so rows say nothing any more.
+        surfaces = dataclasses.replace(part.surfaces, rows=())
+        return Given(surfaces, part.begins, part.ends, part.usable)
+
+    @property
+    def local(self) -> tuple[Array, Array]:
+        """Ends of the stretches in the surfaces' frames."""
+        return self.surfaces.local(self.begins), self.surfaces.local(self.ends)
+
+    def solve(self, left: Left) -> tuple[Contact, Array]:
+        """Contacts in the ground frame, and the strings' lengths; values only."""
+        return self.between(self.begins, self.ends, left)
+
+    def between(self, begins: Array, ends: Array, left: Left) -> tuple[Contact, Array]:
+        """The same for strings from and to other places."""
+        a, b = self.surfaces.local(begins), self.surfaces.local(ends)
+        found = self.surfaces.contact(a, b, left, self.usable, VALUES)
+        long = string_length(a, found.p, found.arc, found.q, b)
+        world = self.surfaces.world
+        return found._replace(p=world(found.p), q=world(found.q)), long
 
 
 def seats_of(plan: Plan) -> np.ndarray:
@@ -57,210 +78,193 @@ def seats_of(plan: Plan) -> np.ndarray:
     return table
 
 
-def crowded_trios(
-    plan: Plan,
-    surfaces: Surfaces,
-    left: Left,
-    usable: Bool[Array, "ns lanes"],
-    alone: Contact,
-    begins: Float[Array, "3 nc lanes"],
-    ends: Float[Array, "3 nc lanes"],
-) -> Trio:
-    """Contacts on crowded stretches; `alone` holds those of single slots (ground frame)."""
-    given = _Given(surfaces, left, usable)
-    (alone,) = jax.lax.stop_gradient((alone,))
-    return _trios(given, begins, ends, alone, plan)
-
-
-@eqx.filter_custom_jvp
-def _trios(given: _Given, begins: Array, ends: Array, alone: Contact, plan: Plan) -> Trio:
-    seats = seats_of(plan)
-    n = len(seats)
-    lanes = begins.shape[-1]
-    filled = jnp.asarray(seats >= 0)[..., None]
-    rows = np.maximum(seats, 0)
-    on = alone.on[rows] & filled
-    needed = jnp.any(on, axis=1)
-    flat = n * lanes
-
-    def columns(x: Array) -> Array:
-        """(..., n, lanes) -> (..., n * lanes)"""
-        return x.reshape(*x.shape[:-2], flat)
-
-    which = columns(jnp.broadcast_to(jnp.arange(n)[:, None], (n, lanes)))
-    lane = columns(jnp.broadcast_to(jnp.arange(lanes)[None], (n, lanes)))
-    table = jnp.asarray(rows)
-
-    def solve(item: tuple[Array, Array, Array, Array]) -> tuple[Array, ...]:
-        begin, end, which, lane = item
-        slots = table[which].T  # (seats, items)
-        here = jnp.asarray(seats >= 0)[which].T
-        part = _pick(given, slots, lane[None])
-        single = jax.tree.map(lambda x: x.at[..., slots, lane[None]].get(), alone)
-        single = single._replace(on=single.on & here)
-        part = eqx.tree_at(lambda g: g.usable, part, part.usable & here)
-        return _solve(part, begin, end, single, slots)
-
-    zero = jnp.zeros((3, flat), dtype=begins.dtype)
-    none = jnp.zeros((3, flat), dtype=bool)
-    vectors = jnp.zeros((3, 3, flat), dtype=begins.dtype)
-    default = (jnp.zeros((3, flat), dtype=table.dtype), none, vectors, vectors, zero)
-    given_each = (columns(begins), columns(ends), which, lane)
-    found = on_those(solve, columns(needed), default, given_each)
-    return Trio(*(x.reshape(*x.shape[:-1], n, lanes) for x in found))
-
-
-def _pick(given: _Given, slots: Array, lane: Array) -> _Given:
-    """The slots' data: (..., slots, lanes) indexed by slot and lane."""
-    part = jax.tree.map(lambda x: x.at[..., slots, lane].get(mode="promise_in_bounds"), given)
-    # Which kind a picked surface is depends on the pose, so rows say nothing any more.
-    return eqx.tree_at(
-        lambda g: g.surfaces,
-        part,
-        dataclasses.replace(part.surfaces, rows=()),
-        is_leaf=lambda x: isinstance(x, Surfaces),
+def crowded(plan: Plan, given: Given, found: "Touches") -> "Touches":
+    """`found` holds each slot's contact alone; the result, what they do together."""
+    n, lanes = len(plan.crowded), found.on.shape[-1]
+    bearers = _bearers(plan, given, found)
+    needed = (bearers >= 0).reshape(-1)
+    none = jnp.full((2, n * lanes), -1, jnp.int32)
+    joins = on_those(
+        lambda which: _joining(plan, given, found, bearers.reshape(-1), which),
+        needed,
+        none,
+        jnp.arange(n * lanes, dtype=jnp.int32),
     )
+    # Only the bearer stays; those that join are put in again.
+    table = np.full(len(plan.slots), -1)
+    for row, group in enumerate(plan.crowded):
+        table[list(group)] = row
+    mine = bearers[np.maximum(table, 0)] == jnp.arange(len(plan.slots))[:, None]
+    found = found._replace(on=found.on & (mine | jnp.asarray(table < 0)[:, None]))
+    return _together(given, found, joins[0], bearers.reshape(-1), joins[1])
 
 
-def _solve(
-    part: _Given, begin: Array, end: Array, single: Contact, slots: Array
-) -> tuple[Array, ...]:
-    """One column per item; `part`, `single` and `slots` have a row per seat."""
-    wide = (3, slots.shape[0], begin.shape[-1])
-    begins = jnp.broadcast_to(begin[:, None], wide)
-    ends = jnp.broadcast_to(end[:, None], wide)
-    whole = jnp.where(single.on, string_length(begins, single, ends), -jnp.inf)
-    bearer = jnp.argmax(whole, axis=0)
-    main = _row((single, part), bearer)
-    chosen = bearer[None] == jnp.arange(slots.shape[0])[:, None]
-    p, q = main[0].p[:, None], main[0].q[:, None]
-    early = _depth(part, begins, jnp.broadcast_to(p, wide), chosen)
-    late = _depth(part, jnp.broadcast_to(q, wide), ends, chosen)
+def _bearers(plan: Plan, given: Given, found: "Touches") -> Array:
+    """(stretches, lanes): the slot that makes the string longest; -1 if none touches."""
+    seats = seats_of(plan)
+    long = string_length(given.begins, found.p, found.arc, found.q, given.ends)
+    long = jnp.where(found.on, long, -1.0)
+    best = jnp.full((len(seats), long.shape[-1]), -0.5, long.dtype)
+    bearer = jnp.full(best.shape, -1, jnp.int32)
+    for column in seats.T:
+        there = long[np.maximum(column, 0)]
+        better = (there > best) & jnp.asarray(column >= 0)[:, None]
+        bearer = jnp.where(better, jnp.asarray(column, jnp.int32)[:, None], bearer)
+        best = jnp.where(better, there, best)
+    return bearer
+
+
+def _joining(plan: Plan, given: Given, found: "Touches", bearers: Array, which: Array) -> Array:
+    """(2, items): slots that join ahead of the bearer and behind it, or -1."""
+    seats = seats_of(plan)
+    lanes = found.on.shape[-1]
+    row, lane = which // lanes, which % lanes
+    bearer = bearers[which]
+    p, q = (x.at[:, bearer, lane].get(mode="promise_in_bounds") for x in (found.p, found.q))
+    slots = jnp.asarray(seats.T, jnp.int32)[:, row]
+    there = given.pick(jnp.maximum(slots, 0), lane[None])
+    local = there.surfaces.local
+    wide = there.begins.shape
+    a, b = there.local
+    p, q = (local(jnp.broadcast_to(x[:, None], wide)) for x in (p, q))
+    usable = there.usable & (slots >= 0) & (slots != bearer[None])
+    scale = there.surfaces.options(a, b)[0].scale
+    early = jnp.where(usable, there.surfaces.excess(a, p, scale), -1.0)
+    late = jnp.where(usable, there.surfaces.excess(q, b, scale), -1.0)
     # A surface that both pieces run into joins where they do so more.
     early, late = jnp.where(early < late, -1.0, early), jnp.where(early < late, late, -1.0)
-    ahead, behind = jnp.argmax(early, axis=0), jnp.argmax(late, axis=0)
-    meets = jnp.stack([jnp.max(early, axis=0), jnp.ones_like(p[0, 0]), jnp.max(late, axis=0)]) > 0.0
-    index = jnp.stack([ahead, bearer, behind])
-    seats = _bare(jax.tree.map(lambda x: _rows(x, index), part))
-    seats = eqx.tree_at(lambda g: g.usable, seats, seats.usable & meets)
-    start = jax.tree.map(lambda x: _rows(x, jnp.stack([bearer] * 3)), single)
-    middle = jnp.arange(3)[:, None] == 1
-    start = start._replace(on=start.on & middle)
-    settled = _settle(seats, begin, end, start, meets[0] | meets[2])
-    return _rows(slots, index), settled.on, settled.p, settled.q, settled.arc
+
+    def best(depth: Array) -> Array:
+        seat, most = slots[0], depth[0]
+        for k in range(1, depth.shape[0]):
+            more = depth[k] > most
+            seat, most = jnp.where(more, slots[k], seat), jnp.where(more, depth[k], most)
+        return jnp.where(most > 0.0, seat, -1)
+
+    return jnp.stack([best(early), best(late)])
 
 
-def _bare(seats: _Given) -> _Given:
-    """A side holds the string only on the surface that bears it, in the middle."""
-    free = seats.left.without_side()
-    middle = jnp.arange(3)[(...,) + (None,) * (seats.usable.ndim - 1)] == 1
-    left = jax.tree.map(lambda x, y: jnp.where(_fit(middle, x), x, y), seats.left, free)
-    return eqx.tree_at(lambda g: g.left, seats, left, is_leaf=lambda x: isinstance(x, Left))
+def _together(
+    given: Given, found: "Touches", ahead: Array, bearer: Array, behind: Array
+) -> "Touches":
+    """Put in those that join, solved together with the bearer."""
+    needed = (ahead >= 0) | (behind >= 0)
+    lanes = found.on.shape[-1]
+    block = block_size(needed.shape[0])
+    work = work_list(needed, block)
 
+    def step(which: Array, _: Array, found: "Touches") -> "Touches":
+        lane = which % lanes
+        slots = jnp.stack([ahead[which], bearer[which], behind[which]])
+        there = slots >= 0
+        at = jnp.maximum(slots, 0)
+        seats = given.pick(at, lane[None])
+        pick = lambda x: x.at[..., at, lane[None]].get(mode="promise_in_bounds")  # noqa: E731
+        # A side holds the string only on the surface that bears it, in the middle.
+        middle = jnp.arange(3)[:, None] == 1
+        left = seats.surfaces.left(*seats.local, pick(found.second) & middle)
+        start = Contact(*(pick(x) for x in (found.on, found.p, found.q, found.arc, found.on)))
+        start = start._replace(on=start.on & middle)
+        seats = eqx.tree_at(lambda s: s.usable, seats, seats.usable & there)
+        new = _settle(seats, left, start)
+        before, after = neighbours(new.on, new.p, new.q, seats.begins, seats.ends)
+        none = jnp.full_like(slots[0], -1)
+        came, went = [none], [none]
+        for k in range(2):
+            came.append(jnp.where(new.on[k], slots[k], came[-1]))
+            went.append(jnp.where(new.on[2 - k], slots[2 - k], went[-1]))
+        values = {
+            "on": new.on, "second": pick(found.second) & middle, "p": new.p, "q": new.q,
+            "arc": new.arc, "before": before, "after": after, "from_slot": jnp.stack(came),
+            "to_slot": jnp.stack(went[::-1]), "converged": new.converged,
+        }  # fmt: skip
+        put = jnp.where(there, slots, found.on.shape[0])
+        return found._replace(
+            **{
+                name: getattr(found, name).at[..., put, lane[None]].set(value, mode="drop")
+                for name, value in values.items()
+            }
+        )
 
-def _rows(values: Array, index: Array) -> Array:
-    """From (..., seats, items) the rows that `index` (n, items) names."""
-    return jnp.stack([_row(values, line) for line in index], axis=values.ndim - 2)
-
-
-def _fit(mask: Array, like: Array) -> Array:
-    return jnp.broadcast_to(mask, like.shape)
-
-
-def _row(tree, index: Array):
-    """From each array (..., seats, items) the row that `index` names, by masks."""
-
-    def pick(x: Array) -> Array:
-        out = x[..., 0, :]
-        for k in range(1, x.shape[-2]):
-            out = jnp.where(_fit(index == k, out), x[..., k, :], out)
-        return out
-
-    return jax.tree.map(pick, tree)
-
-
-def _depth(part: _Given, begins: Array, ends: Array, not_these: Array) -> Array:
-    """How much longer surfaces would make straight pieces (m); negative if not at all.
-
-    Ellipsoids are taken as round, and a torus always comes first: this only ranks them.
-    """
-    surfaces = part.surfaces
-    a, b = surfaces.local(begins), surfaces.local(ends)
-    on, circle = surfaces.touched(a, b, part.left.without_side())
-    around = circle.first + circle.arc + circle.last
-    longer = (around - length(surfaces.round(b) - surfaces.round(a))) * surfaces.size[0]
-    longer = jnp.where(surfaces.torus, 1.0, longer)
-    return jnp.where(on & part.usable & ~not_these, longer, -1.0)
+    return by_blocks(step, work, block, found)
 
 
 def neighbours(
     on: Bool[Array, "3 *batch"],
     p: Float[Array, "3 3 *batch"],
     q: Float[Array, "3 3 *batch"],
-    begin: Float[Array, "3 *batch"],
-    end: Float[Array, "3 *batch"],
+    begins: Float[Array, "3 3 *batch"],
+    ends: Float[Array, "3 3 *batch"],
 ) -> tuple[Float[Array, "3 3 *batch"], Float[Array, "3 3 *batch"]]:
     """Where the string comes from and goes to at each of three seats in a row."""
-    came, went = [begin], [end]
+    # The bearer, in the middle, is always there.
+    came, went = [begins[:, 1]], [ends[:, 1]]
     for k in range(2):
         came.append(jnp.where(on[k][None], q[:, k], came[-1]))
         went.append(jnp.where(on[2 - k][None], p[:, 2 - k], went[-1]))
     return jnp.stack(came, axis=1), jnp.stack(went[::-1], axis=1)
 
 
-def _round(seats: _Given, begin: Array, end: Array, now: Contact) -> Contact:
-    """All contacts anew, each on the string that the others leave."""
-    begins, ends = neighbours(now.on, now.p, now.q, begin, end)
-    surfaces = seats.surfaces
-    found = surfaces.contact(surfaces.local(begins), surfaces.local(ends), seats.left, seats.usable)
-    return found._replace(p=surfaces.world(found.p), q=surfaces.world(found.q))
+def _settle(seats: Given, left: Left, start: Contact) -> Contact:
+    """Rounds until nothing moves: all contacts anew, each on the string that others leave.
 
+    Rounds alone would converge linearly, slowly where surfaces are close; so the next one
+    starts from the mixture of the last three that should move least (Anderson's method).
+    """
+    still = max(_STILL, 10.0 * float(jnp.finfo(seats.begins.dtype).eps))
 
-def _settle(seats: _Given, begin: Array, end: Array, start: Contact, meets: Array) -> Contact:
-    """Rounds until nothing moves; where only one surface counts, nothing does."""
-    still = max(_STILL, 10.0 * float(jnp.finfo(begin.dtype).eps))
-    seats = eqx.tree_at(lambda g: g.usable, seats, seats.usable & meets[None])
+    def round(p: Array, q: Array, on: Array) -> Contact:
+        begins, ends = neighbours(on, p, q, seats.begins, seats.ends)
+        return seats.between(begins, ends, left)[0]
 
     def step(loop):
-        count, _, now = loop
-        new = _round(seats, begin, end, now)
-        new = jax.tree.map(lambda x, y: jnp.where(_fit(meets, x), x, y), new, now)
-        shift = length(new.p - now.p) + length(new.q - now.q)
-        moved = jnp.where(new.on & now.on, shift > still, new.on != now.on)
-        return count + 1, jnp.any(moved), new
+        count, _, tried, now, history = loop
+        new = round(tried[0], tried[1], now.on)
+        both = jnp.concatenate([new.p, new.q])
+        shift = both - jnp.concatenate(tried)
+        shift = jnp.where(new.on[None], shift, 0.0)
+        same = jnp.all(new.on == now.on, axis=0)
+        far = jnp.max(jnp.abs(shift), axis=(0, 1)) > still
+        moved = far | ~same
+        # A change of contacts makes a new problem: what came before says nothing.
+        history = jax.tree.map(
+            lambda x: jnp.where(jnp.broadcast_to(same, x.shape), x, 0.0), history
+        )
+        best = _mixed(both, shift, history)
+        usable = same & (count > 0)
+        mixed = jnp.where(usable[None, None], best, both)
+        older, last = history[1], (both, shift, jnp.where(same, 1.0, 0.0))
+        history = (older, last)
+        return count + 1, moved, (mixed[:3], mixed[3:]), new, history
 
-    loop = (jnp.zeros((), int), jnp.any(meets), start)
-    return jax.lax.while_loop(lambda loop: (loop[0] < _ROUNDS) & loop[1], step, loop)[2]
-
-
-@_trios.def_jvp
-def _trios_jvp(primals, tangents):
-    """Implicit: the derivative of a fixed point is a fixed point of the derivative."""
-    given, begins, ends, *_ = primals
-    found = _trios(*primals)
-    lanes = begins.shape[-1]
-    lane = jnp.arange(lanes)[None]
-
-    def one_round(floats, begins, ends, p, q):
-        seats = _bare(_pick(eqx.combine(floats, rest), found.slots, lane))
-        seats = eqx.tree_at(lambda g: g.usable, seats, found.on)
-        new = _round(seats, begins, ends, Contact(found.on, p, q, found.arc))
-        return jax.tree.map(lambda x: jnp.where(_fit(found.on, x), x, 0.0), tuple(new[1:]))
-
-    floats, rest = eqx.partition(given, eqx.is_inexact_array)
-    moved = _filled((floats, begins, ends), (tangents[0], tangents[1], tangents[2]))
-    _, push = jax.linearize(one_round, floats, begins, ends, found.p, found.q)
-    dp, dq, darc = jnp.zeros_like(found.p), jnp.zeros_like(found.q), jnp.zeros_like(found.arc)
-    for _ in range(_DERIVATIVE_ROUNDS):
-        dp, dq, darc = push(*moved, dp, dq)
-    return found, Trio(None, None, dp, dq, darc)  # pyright: ignore
+    zero = jnp.zeros((6, *seats.usable.shape), seats.begins.dtype)
+    past = (zero, zero, zero[0, 0])
+    tried = (start.p, start.q)
+    loop = (jnp.zeros((), int), jnp.ones_like(seats.usable[0]), tried, start, (past, past))
+    go_on = lambda loop: (loop[0] < _ROUNDS) & jnp.any(loop[1])  # noqa: E731
+    _, moved, _, found, _ = jax.lax.while_loop(go_on, step, loop)
+    # Where no balance is found the bearer holds the string alone.
+    lost = moved[None]
+    found = choose(lost, start, found)
+    return found._replace(converged=found.converged & ~lost)
 
 
-def _filled(primals, tangents):
-    """Zeros where there is no tangent."""
-    return jax.tree.map(
-        lambda x, t: None if x is None else (jnp.zeros_like(x) if t is None else t),
-        primals,
-        tangents,
-        is_leaf=lambda x: x is None,
-    )
+def _mixed(value: Array, shift: Array, history: tuple) -> Array:
+    """Anderson's mixture of a new value with two old ones: shifts combine to the least."""
+
+    def sums(x: Array, y: Array) -> Array:
+        return jnp.sum(x * y, axis=(0, 1))
+
+    (v1, s1, known1), (v2, s2, known2) = history[1], history[0]
+    known1, known2 = known1[None, None], (known1 * known2)[None, None]
+    d1, d2 = (shift - s1) * known1, (shift - s2) * known2
+    a11, a12, a22 = sums(d1, d1), sums(d1, d2), sums(d2, d2)
+    b1, b2 = sums(d1, shift), sums(d2, shift)
+    tiny = 1e-14 * (a11 + a22) + 1e-60
+    a11, a22 = a11 + tiny, a22 + tiny
+    det = a11 * a22 - a12 * a12
+    flat = det < 1e-10 * a11 * a22
+    det = jnp.where(flat, 1.0, det)
+    x1 = jnp.where(flat, b1 / a11, (a22 * b1 - a12 * b2) / det)[None, None]
+    x2 = jnp.where(flat, 0.0, (a11 * b2 - a12 * b1) / det)[None, None]
+    return value - x1 * known1 * (value - v1) - x2 * known2 * (value - v2)

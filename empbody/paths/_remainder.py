@@ -40,13 +40,6 @@ class Left(NamedTuple):
     """Its size; one for all of it."""
     turn: Float[Array, "3 ..."]
     """Axis about which the string must turn, right-handed; zero for the shorter way."""
-    unheld: Float[Array, "..."]
-    """The size that would be left if the surface had no side."""
-
-    def without_side(self) -> "Left":
-        """For a string that another surface has moved: then no side holds it."""
-        nothing = jnp.zeros_like(self.shift)
-        return Left(nothing, self.unheld, nothing, self.unheld)
 
 
 class Hook(NamedTuple):
@@ -116,14 +109,17 @@ def _smooth(x: Array) -> Array:
     return x * x * (3.0 - 2.0 * x)
 
 
+_CLEARANCE = 1e-8
+"""A surface that shrinks stays this much smaller than a point it would pass through, so that
+the string still has a direction there."""
+
+
 def outside_share(point: Float[Array, "3 ..."]) -> Float[Array, "..."]:
     """One for a point outside; else the size at which the surface passes through it."""
-    square = dot(point, point)
-    inside = square < 1.0
-    positive = square > 0.0
-    return jnp.where(
-        inside, jnp.where(positive, jnp.sqrt(jnp.where(positive & inside, square, 1.0)), 0.0), 1.0
-    )
+    square = dot(point, point) * (1.0 - _CLEARANCE) ** 2
+    inside, positive = square < 1.0, square > 0.0
+    part = jnp.sqrt(jnp.where(positive & inside, square, 1.0))
+    return jnp.where(positive, part, 0.0)
 
 
 def end_share(axial: Array, half: Array) -> Array:

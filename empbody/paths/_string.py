@@ -10,7 +10,9 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from ..model import Model
+from ._compact import on_those
 from ._contacts import Touches, slot_surfaces, touches
+from ._crowd import Given
 from ._geometry import Frames, LanePaths, Points, path_points, pick, surface_frames
 from ._plan import Plan, plan_of
 from ._remainder import Left
@@ -27,9 +29,16 @@ class Strings(eqx.Module):
     ends: Float[Array, "3 nt lanes"]
     exists: Array
     slots: Surfaces | None
-    left: Left | None
     touches: Touches | None
     plan: Plan = eqx.field(static=True)
+
+    @property
+    def left(self) -> Left:
+        """What the surfaces have left for these strings, slot by slot."""
+        assert self.slots is not None
+        assert self.touches is not None
+        a, b = (self.slots.local(pick(x, self.plan.rows)) for x in (self.begins, self.ends))
+        return self.slots.left(a, b, self.touches.second)
 
 
 def strings(model: Model, paths: LanePaths, frames: Frames, q: Float[Array, "nq lanes"]) -> Strings:
@@ -37,11 +46,12 @@ def strings(model: Model, paths: LanePaths, frames: Frames, q: Float[Array, "nq 
     points = path_points(model, paths, frames, q)
     begins, ends, exists = points.begins(plan), points.ends(plan), points.exists(plan)
     if not plan.slots:
-        return Strings(points, begins, ends, exists, None, None, None, plan)
+        return Strings(points, begins, ends, exists, None, None, plan)
     slots = slot_surfaces(plan, surface_frames(model, paths, frames), q.shape[-1])
     a, b = pick(begins, plan.rows), pick(ends, plan.rows)
-    found, left = kept(touches(plan, slots, a, b, pick(exists, plan.rows)))
-    return Strings(points, begins, ends, exists, slots, left, found, plan)
+    a, b = kept((a, b))
+    found = touches(plan, slots, a, b, pick(exists, plan.rows))
+    return Strings(points, begins, ends, exists, slots, found, plan)
 
 
 def unit_lengths(model: Model, strings: Strings) -> Float[Array, "nm lanes"]:
@@ -153,34 +163,61 @@ def _summed(
 
 
 def _squeeze(strings: Strings, comes: Array, goes: Array) -> tuple[Array, Array]:
-    """Forces on a surface, at the ends of a stretch, through the size that it is left.
-
-    What is left of a surface depends on the ends of the stretch alone. The length's slope
-    to the surface's displacement is a sum of two unit vectors, and that to its size follows
-    from the length being homogeneous in all lengths (Euler).
-    """
-    slots, left, t = strings.slots, strings.left, strings.touches
+    """Forces on a surface, at the ends of a stretch, through the size that it is left."""
+    slots, t = strings.slots, strings.touches
     assert slots is not None
-    assert left is not None
     assert t is not None
     rows = strings.plan.rows
     a, b = pick(strings.begins, rows), pick(strings.ends, rows)
-    local_a, local_b = slots.local(a), slots.local(b)
-    middle = slots.world(left.shift * slots.size)
-    whole = length(t.p - t.before) + t.arc + length(t.after - t.q)
-    rate = whole + dot(t.before - middle, -comes) + dot(t.after - middle, -goes)
-    alive = left.scale > 0.0
-    per_scale = jnp.where(t.on & alive, rate / jnp.where(alive, left.scale, 1.0), 0.0)
-    push = jnp.where(t.on[None], -(comes + goes), 0.0)
-    push = jnp.stack([dot(slots.rotation[:, k], push) for k in range(3)])
+    string = (t.p, t.q, t.arc, t.before, t.after)
+    return _squeezed(Given(slots, a, b, t.on), t.second, comes, goes, string)
 
-    held = dot(left.turn, left.turn) > 0.0
-    held = held & (dot(slots.side, slots.side) > 0.0)
 
-    def size(a: Array, b: Array) -> tuple[Array, Array]:
-        rest = slots.left(a, b, held)
+@eqx.filter_custom_jvp
+def _squeezed(
+    given: Given, second: Array, comes: Array, goes: Array, string: tuple[Array, ...]
+) -> tuple[Array, Array]:
+    """Only for slots in contact; derivatives are taken of all."""
+    n, lanes = second.shape
+    numbers = jnp.arange(n * lanes, dtype=jnp.int32)
+    columns = [x.reshape(*x.shape[:-2], -1) for x in (second, comes, goes, *string)]
+
+    def on(columns: tuple[Array, list[Array]]) -> tuple[Array, Array]:
+        which, (second, comes, goes, *string) = columns
+        here = given.pick(which // lanes, which % lanes)
+        return _squeezing(here, second, comes, goes, tuple(string))
+
+    zero = jnp.zeros((3, n * lanes), comes.dtype)
+    found = on_those(on, given.usable.reshape(-1), (zero, zero), (numbers, columns))
+    return tuple(x.reshape(3, n, lanes) for x in found)  # pyright: ignore
+
+
+@_squeezed.def_jvp
+def _squeezed_jvp(primals: tuple, tangents: tuple) -> tuple:
+    return _squeezed(*primals), eqx.filter_jvp(_squeezing, primals, tangents)[1]
+
+
+def _squeezing(
+    given: Given, second: Array, comes: Array, goes: Array, string: tuple[Array, ...]
+) -> tuple[Array, Array]:
+    """What is left of a surface depends on the ends of the stretch alone. The length's slope
+    to the surface's displacement is a sum of two unit vectors, and that to its size follows
+    from the length being homogeneous in all lengths (Euler).
+    """
+    slots, on = given.surfaces, given.usable
+    p, q, arc, before, after = string
+
+    def remains(a: Array, b: Array) -> tuple[Array, Array]:
+        rest = slots.left(a, b, second)
         return rest.shift * slots.size, rest.scale
 
-    _, back = jax.vjp(size, local_a, local_b)
+    (middle, scale), back = jax.vjp(remains, *given.local)
+    middle = slots.world(middle)
+    whole = length(p - before) + arc + length(after - q)
+    rate = whole + dot(before - middle, -comes) + dot(after - middle, -goes)
+    alive = scale > 0.0
+    per_scale = jnp.where(on & alive, rate / jnp.where(alive, scale, 1.0), 0.0)
+    push = jnp.where(on[None], -(comes + goes), 0.0)
+    push = jnp.stack([dot(slots.rotation[:, k], push) for k in range(3)])
     slope_a, slope_b = back((push, per_scale))
     return turn(slots.rotation, slope_a), turn(slots.rotation, slope_b)

@@ -6,6 +6,7 @@ where it would touch if they were round. For cylinder and sphere that is the ans
 ellipsoid it is where the geodesic is looked for.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
@@ -13,10 +14,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from ._circle import Round, wound
+from ._circle import Round, bears, wound
 from ._ellipsoid import ellipsoid_path
-from ._remainder import Hook, Left, end_share, hook, outside_share
-from ._torus import torus_contact, torus_inside, torus_path
+from ._geodesic import Geodesic
+from ._remainder import Left, end_share, hook, outside_share
+from ._torus import torus_block, torus_contact, torus_inside, torus_path
 from ._vectors import Tree, dot, length, turn, turn_back
 
 
@@ -34,6 +36,8 @@ class Contact(NamedTuple):
     """Where it leaves."""
     arc: Float[Array, "..."]
     """Length on the surface (m)."""
+    converged: Bool[Array, "..."]
+    """Whether it is the shortest string; where false it is finite but something else."""
 
 
 class Surfaces(eqx.Module):
@@ -45,16 +49,16 @@ class Surfaces(eqx.Module):
 
     centre: Float[Array, "3 *batch"]
     rotation: Float[Array, "3 3 *batch"]
-    size: Float[Array, "3 *batch"]
+    size: Float[Array, "3 *#batch"]
     """Divisors that make it round: radius, radius, 1 for a cylinder, semi-axes otherwise;
     tube radius, ring radius, 1 for a torus (m)."""
-    half: Float[Array, "*batch"]
+    half: Float[Array, "*#batch"]
     """Half the length of a cylinder (m)."""
-    side: Float[Array, "3 *batch"]
+    side: Float[Array, "3 *#batch"]
     """Direction of the half that strings bear on; zero for either."""
-    cylinder: Bool[Array, "*batch"]
-    ellipsoid: Bool[Array, "*batch"]
-    torus: Bool[Array, "*batch"]
+    cylinder: Bool[Array, "*#batch"]
+    ellipsoid: Bool[Array, "*#batch"]
+    torus: Bool[Array, "*#batch"]
     has: tuple[str, ...] = eqx.field(static=True)
     """Kinds that occur, and "side" if any has one."""
     rows: tuple[tuple[str, int, int], ...] = eqx.field(static=True, default=())
@@ -63,6 +67,8 @@ class Surfaces(eqx.Module):
 
     def _cut(self, kind: str, *values: Array) -> list[Array]:
         """Only those of one kind, where it is known which they are; else all."""
+        batch = self.centre.shape[1:]
+        values = tuple(jnp.broadcast_to(x, (*x.shape[: -len(batch)], *batch)) for x in values)
         rows = next((slice(i, j) for name, i, j in self.rows if name == kind), None)
         return list(values) if rows is None else [x[..., rows, :] for x in values]
 
@@ -92,19 +98,52 @@ class Surfaces(eqx.Module):
             return within
         return jnp.where(self.torus, torus_inside(local, self.size[0], self.size[1]), within)
 
-    def left(
-        self, a: Float[Array, "3 *batch"], b: Float[Array, "3 *batch"], held: Bool[Array, "*batch"]
-    ) -> Left:
-        """What is left of each for a stretch from a to b (in its own frame); `held` tells whose
-        side holds the string."""
-        _, free, holding = self._lefts(a, b)
-        return _choose(held, holding, free)
-
-    def _lefts(
+    def options(
         self, a: Float[Array, "3 *batch"], b: Float[Array, "3 *batch"]
-    ) -> tuple[Hook, Left, Left]:
-        """What is left if no side holds the string, and if every side does."""
+    ) -> tuple[Left, Left, Bool[Array, "*batch"], Bool[Array, "*batch"]]:
+        """The two ways in which a string from a to b may lie on each (in its own frame).
+
+        The first is the plain one. The second is worth a try where the third result says so:
+        a one-sided surface holds the string on its side, against the shorter way; and over an
+        ellipsoid without sides the shorter way is not always the one that the plane through
+        both ends and the centre tells, so near the centre the other is tried as well. The last
+        result tells where the reason is the latter: there the shorter string is right, and
+        otherwise the longer one.
+        """
         ra, rb = self.round(a), self.round(b)
+        share = self._share(a, b, ra, rb)
+        nothing = jnp.zeros_like(ra)
+        plain = Left(nothing, share, nothing)
+        no = jnp.zeros_like(share, dtype=bool)
+        if "side" not in self.has and "ellipsoid" not in self.has:
+            return plain, plain, no, no
+        grip = hook(ra, rb, self.side, self.cylinder)
+        other, second, unsure = plain, no, no
+        if "side" in self.has:
+            scale = share * grip.grip
+            # The less is left, the nearer it is to the straight line.
+            other = Left((1.0 - scale)[None] * grip.foot, scale, grip.turn)
+            second = grip.held & ~self.torus
+        if "ellipsoid" in self.has:
+            sided = dot(self.side, self.side) > 0.0
+            beside = dot(grip.foot, grip.foot)
+            unsure = self.ellipsoid & ~sided & (beside < _UNSURE * share**2)
+            other = choose(unsure, plain._replace(turn=grip.turn), other)
+            second = second | unsure
+        return plain, other, second, unsure
+
+    def left(
+        self,
+        a: Float[Array, "3 *batch"],
+        b: Float[Array, "3 *batch"],
+        second: Bool[Array, "*batch"],
+    ) -> Left:
+        """What is left of each for a stretch from a to b, in the first or the second way."""
+        plain, other, _, _ = self.options(a, b)
+        return choose(second, other, plain)
+
+    def _share(self, a: Array, b: Array, ra: Array, rb: Array) -> Array:
+        """What is left of each whatever its side."""
         share = outside_share(ra) * outside_share(rb)
         if "cylinder" in self.has:
             # A string passes a cylinder about where it would if both were seen from above.
@@ -116,66 +155,41 @@ class Surfaces(eqx.Module):
             share = share * jnp.where(self.cylinder, between, 1.0)
         if "torus" in self.has:
             share = jnp.where(self.torus, 1.0, share)
-        grip = hook(ra, rb, self.side, self.cylinder)
-        scale = share * grip.grip
-        # The less is left, the nearer it is to the straight line.
-        holding = Left((1.0 - scale)[None] * grip.foot, scale, grip.turn, share)
-        nothing = jnp.zeros_like(ra)
-        return grip, Left(nothing, share, nothing, share), holding
+        return share
 
-    def touched(
+    def touch(
         self, a: Float[Array, "3 *batch"], b: Float[Array, "3 *batch"], left: Left
-    ) -> tuple[Bool[Array, "*batch"], Round]:
-        """Whether strings from a to b touch, and where they would if surfaces were round."""
-        circle = wound(
-            self.round(a) - left.shift, self.round(b) - left.shift, left.scale, left.turn
-        )
-        on = circle.on
-        if "torus" in self.has:
-            is_torus, tube, ring, x, y, before = self._cut(
-                "torus", self.torus, self.size[0], self.size[1], a, b, on
-            )
-            clear = ~(torus_inside(x, tube, ring) | torus_inside(y, tube, ring))
-            bears = jnp.where(is_torus, clear & torus_contact(x, y, tube, ring), before)
-            on = self._put("torus", on, bears)
-        return on, circle
+    ) -> Bool[Array, "*batch"]:
+        """Whether strings from a to b touch."""
+        on = bears(self.round(a) - left.shift, self.round(b) - left.shift, left.scale, left.turn)
+        return self._or_torus(a, b, on)
 
-    def alone(
+    def _or_torus(self, a: Array, b: Array, on: Array) -> Array:
+        if "torus" not in self.has:
+            return on
+        is_torus, tube, ring, x, y, before = self._cut(
+            "torus", self.torus, self.size[0], self.size[1], a, b, on
+        )
+        clear = ~(torus_inside(x, tube, ring) | torus_inside(y, tube, ring))
+        bearing = jnp.where(is_torus, clear & torus_contact(x, y, tube, ring), before)
+        return self._put("torus", on, bearing)
+
+    def excess(
         self,
         a: Float[Array, "3 *batch"],
         b: Float[Array, "3 *batch"],
-        usable: Bool[Array, "*batch"],
-    ) -> tuple[Contact, Left]:
-        """Strings from a to b, each with nothing but its own surface in the way.
+        scale: Float[Array, "*batch"],
+    ) -> Float[Array, "*batch"]:
+        """Roughly how much longer each makes a straight piece from a to b (m); negative where
+        they do not meet.
 
-        One side of a one-sided surface holds the string while that makes it longer than
-        letting go would. Over an ellipsoid without sides the shorter way is not always
-        the one that the plane through both ends and the centre tells: near the centre both
-        are tried.
+        Ellipsoids are taken as round, and a torus always comes first: this only ranks them.
         """
-        grip, free, holding = self._lefts(a, b)
-        if "side" not in self.has and "ellipsoid" not in self.has:
-            return self.contact(a, b, free, usable), free
-        other, second_wanted = holding, usable & grip.held & ~self.torus
-        unsure = jnp.zeros_like(usable)
-        if "ellipsoid" in self.has:
-            sided = dot(self.side, self.side) > 0.0
-            beside = dot(grip.foot, grip.foot)
-            unsure = usable & self.ellipsoid & ~sided & (beside < _UNSURE * free.scale**2)
-            other = _choose(unsure, free._replace(turn=grip.turn), holding)
-            second_wanted = second_wanted | unsure
-        # Both at once, on a new axis in front of the batch.
-        depth = -usable.ndim - 1
-        pair = lambda x, y: jnp.stack([x, y], axis=x.ndim + 1 + depth)  # noqa: E731
-        one_of = lambda k: lambda x: jnp.take(x, k, axis=depth)  # noqa: E731
-        both = jax.tree.map(pair, self, self).contact(
-            pair(a, a), pair(b, b), jax.tree.map(pair, free, other), pair(usable, second_wanted)
-        )
-        first, second = (jax.tree.map(one_of(k), both) for k in range(2))
-        straight = length(b - a)
-        long = [jnp.where(c.on, string_length(a, c, b), straight) for c in (first, second)]
-        better = second.on & jnp.where(unsure, first.on & (long[1] < long[0]), long[1] > long[0])
-        return _choose(jax.lax.stop_gradient(better), (second, other), (first, free))
+        ra, rb = self.round(a), self.round(b)
+        circle = wound(ra, rb, scale, jnp.zeros_like(ra))
+        longer = (circle.whole - length(rb - ra)) * self.size[0]
+        longer = jnp.where(self.torus, 1.0, longer)
+        return jnp.where(self._or_torus(a, b, circle.on), longer, -1.0)
 
     def contact(
         self,
@@ -183,12 +197,13 @@ class Surfaces(eqx.Module):
         b: Float[Array, "3 *batch"],
         left: Left,
         wanted: Bool[Array, "*batch"],
+        kernels: "Kernels",
     ) -> Contact:
         """Strings from a to b (in the surfaces' frames), where wanted."""
-        on, circle = self.touched(a, b, left)
-        on = on & wanted
+        circle = wound(self.round(a) - left.shift, self.round(b) - left.shift, *left[1:])
+        on = self._or_torus(a, b, circle.on) & wanted
         p, q = (circle.p + left.shift) * self.size, (circle.q + left.shift) * self.size
-        arc = circle.arc * self.size[0]
+        arc, converged = circle.arc * self.size[0], jnp.ones_like(on)
         if "cylinder" in self.has:
             first, last = _axial(circle, a, b)
             rise = (last - first) / jnp.where(arc > 0.0, arc, 1.0)
@@ -202,29 +217,52 @@ class Surfaces(eqx.Module):
             )
             axes = size * jnp.where(here, scale, 1.0)[None]
             hint = jax.lax.stop_gradient(hint)
-            over = ellipsoid_path(start - middle, end - middle, axes, hint, here)
-            found = Contact(here, over.p + middle, over.q + middle, over.arc)
-            p, q, arc = self._placed("ellipsoid", found, p, q, arc)
+            over = kernels.ellipsoid(start - middle, end - middle, axes, hint, here)
+            found = Contact(here, over.p + middle, over.q + middle, over.arc, over.converged)
+            p, q, arc, converged = self._placed("ellipsoid", found, p, q, arc, converged)
         if "torus" in self.has:
             here, tube, ring, start, end = self._cut(
                 "torus", on & self.torus, self.size[0], self.size[1], a, b
             )
-            over = torus_path(start, end, tube, ring, here)
-            found = Contact(here, over.p, over.q, over.arc)
-            p, q, arc = self._placed("torus", found, p, q, arc)
-        return Contact(on, p, q, arc)
+            over = kernels.torus(start, end, tube, ring, here)
+            found = Contact(here, over.p, over.q, over.arc, over.converged)
+            p, q, arc, converged = self._placed("torus", found, p, q, arc, converged)
+        return Contact(on, p, q, arc, converged)
 
-    def _placed(
-        self, kind: str, found: Contact, p: Array, q: Array, arc: Array
-    ) -> tuple[Array, Array, Array]:
-        """p, q and arc with those of one kind put in, where they are in contact."""
+    def _placed(self, kind: str, found: Contact, *old: Array) -> list[Array]:
+        """p, q, arc, converged with those of one kind put in, where they are in contact."""
 
         def put(old: Array, new: Array) -> Array:
             (own,) = self._cut(kind, old)
             return self._put(kind, old, jnp.where(_fit(found.on, own), new, own))
 
-        return put(p, found.p), put(q, found.q), put(arc, found.arc)
+        return [put(x, y) for x, y in zip(old, found[1:], strict=True)]
 
+
+class Kernels(NamedTuple):
+    """Geodesics: ways to find them."""
+
+    ellipsoid: Callable[..., Geodesic]
+    torus: Callable[..., Geodesic]
+
+
+DIFFERENTIABLE = Kernels(ellipsoid_path, torus_path)
+
+
+def _if_any(kernel: Callable[..., Geodesic]) -> Callable[..., Geodesic]:
+    """Nothing is computed where nothing is wanted."""
+
+    def on_block(*arguments: Array) -> Geodesic:
+        on = arguments[-1]
+        zero = jnp.zeros_like(arguments[0])
+        none = Geodesic(zero, zero, zero[0], zero[0], ~on)
+        return jax.lax.cond(jnp.any(on), kernel, lambda *_: none, *arguments)
+
+    return on_block
+
+
+VALUES = Kernels(_if_any(ellipsoid_path), _if_any(torus_block))
+"""For a block of strings that are nearly all in contact, without derivatives."""
 
 _UNSURE = 0.1
 """Squared distance of the line from the centre, in radii, below which both ways are tried."""
@@ -234,7 +272,7 @@ def _fit(mask: Array, like: Array) -> Array:
     return jnp.broadcast_to(mask, like.shape)
 
 
-def _choose(mask: Array, yes: Tree, no: Tree) -> Tree:
+def choose(mask: Array, yes: Tree, no: Tree) -> Tree:
     return jax.tree.map(lambda x, y: jnp.where(_fit(mask, x), x, y), yes, no)
 
 
@@ -250,7 +288,11 @@ def _axial(circle: Round, a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def string_length(
-    begin: Float[Array, "3 *batch"], contact: Contact, end: Float[Array, "3 *batch"]
+    begin: Float[Array, "3 *batch"],
+    p: Float[Array, "3 *batch"],
+    arc: Float[Array, "*batch"],
+    q: Float[Array, "3 *batch"],
+    end: Float[Array, "3 *batch"],
 ) -> Float[Array, "*batch"]:
     """Length of strings in contact, from begin to end."""
-    return length(contact.p - begin) + contact.arc + length(end - contact.q)
+    return length(p - begin) + arc + length(end - q)

@@ -28,8 +28,8 @@ _ROUNDS = 6
 
 def torus_inside(
     point: Float[Array, "3 *batch"],
-    tube_radius: Float[Array, "*batch"],
-    ring_radius: Float[Array, "*batch"],
+    tube_radius: Float[Array, "*#batch"],
+    ring_radius: Float[Array, "*#batch"],
 ) -> Bool[Array, "*batch"]:
     """Whether a point lies strictly inside the tube, in the frame of the torus."""
     out = jnp.sqrt(point[0] ** 2 + point[1] ** 2) - ring_radius
@@ -248,6 +248,29 @@ def _solve_jvp(primals, tangents):
     return (*unknown, converged), (*rates, jnp.zeros_like(converged))
 
 
+def _solve_all(a: Array, b: Array, size: Array, on: Array) -> tuple[Array, ...]:
+    """The same for a block, all at once and without derivatives."""
+    given = jnp.concatenate([a, b, size])
+    rows = jnp.stack([*_start(a, b, *size), 1 - on.astype(a.dtype)])
+
+    def again(loop):
+        count, rows = loop
+        return count + 1, _solve_block(jnp.concatenate([given, rows]))
+
+    def go_on(loop):
+        return (loop[0] < _ROUNDS) & jnp.any(loop[1][3] == 0)
+
+    return tuple(lax.while_loop(go_on, again, (jnp.zeros((), int), rows))[1])
+
+
+def torus_block(a: Array, b: Array, tube: Array, ring: Array, on: Array) -> Geodesic:
+    """`torus_path` for a block of strings that are nearly all in contact, without derivatives."""
+    shape = on.shape
+    flat = [x.reshape(*x.shape[: x.ndim - len(shape)], -1) for x in (a, b, tube, ring, on)]
+    found = _path(*flat, solve=_solve_all)
+    return Geodesic(*(x.reshape(*x.shape[:-1], *shape) for x in found))
+
+
 def torus_path(
     a: Float[Array, "3 *batch"],
     b: Float[Array, "3 *batch"],
@@ -261,6 +284,10 @@ def torus_path(
     and on either side of the plane of the ring. Where `on` is false (see `torus_contact`)
     the inputs may be anything, the results are zero and so are their derivatives.
     """
+    return _path(a, b, tube_radius, ring_radius, on, solve=_solve)
+
+
+def _path(a: Array, b: Array, tube_radius: Array, ring_radius: Array, on: Array, solve) -> Geodesic:
     one, zero = jnp.ones_like(a[0]), jnp.zeros_like(a[0])
     r, ring = jnp.where(on, tube_radius, 0.5), jnp.where(on, ring_radius, 1.5)
     # The string climbs: turn the torus over where it does not.
@@ -268,7 +295,7 @@ def torus_path(
     flips = jnp.stack([one, one, flip])
     start = jnp.where(on[None], a * flips, jnp.stack([2 * one, zero, -one]))
     end = jnp.where(on[None], b * flips, jnp.stack([2 * one, zero, one]))
-    theta1, theta2, c, converged = _solve(start, end, jnp.stack([r, ring]), on)
+    theta1, theta2, c, converged = solve(start, end, jnp.stack([r, ring]), on)
     p, q = _touch(start, theta1, r, ring, 1.0), _touch(end, theta2, r, ring, -1.0)
     _, arc = _integrals(p.psi, q.psi, c, r, ring)
 

@@ -19,7 +19,8 @@ import xml.etree.ElementTree as ElementTree
 import opensim as osim
 
 HERE = pathlib.Path(__file__).parent
-MUSCLES = tuple(json.loads((HERE / "figures.json").read_text())["muscles"])
+FIGURES = HERE.parents[2] / "empbody" / "models" / "_holzbaur.json"
+MUSCLES = tuple(json.loads(FIGURES.read_text())["muscles"])
 COORDINATES = ("elv_angle", "shoulder_elv", "shoulder_rot")
 
 ELEVATION = [(0.0, float(deg), 0.0) for deg in range(0, 181, 5)]

@@ -1,0 +1,80 @@
+"""Checks of musculotendon units and surfaces. Every message names the unit or the surface, says
+what is wrong and what to give instead."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from . import _checks
+from ._path import AbstractUnit, ConditionalPoint
+from ._surface import Wrap
+
+
+def every(given: Sequence[Any], kind: Any, what: str, names: str) -> None:
+    for number, one in enumerate(given):
+        if not isinstance(one, kind):
+            raise ValueError(f"entry {number + 1} of {what} is a {type(one).__name__}; use {names}")
+
+
+def lists(unit: AbstractUnit) -> None:
+    for what, example in (("points", "PathPoint(...)"), ("wraps", "Wrap(...)")):
+        given = getattr(unit, what)
+        if isinstance(given, str) or not isinstance(given, Sequence):
+            raise ValueError(
+                f"{what} of {unit.name!r} is a {type(given).__name__}; give a list: [{example}]"
+            )
+    count = len(unit.points)
+    if count < 2:
+        raise ValueError(
+            f"path of {unit.name!r} has {count} point{'' if count == 1 else 's'}; "
+            "it needs an origin and an insertion at least"
+        )
+    for number, wrap in enumerate(unit.wraps):
+        if not isinstance(wrap, Wrap):
+            hint = f"Wrap({wrap!r})" if isinstance(wrap, str) else "Wrap(surface)"
+            raise ValueError(
+                f"wrap {number + 1} of {unit.name!r} is a {type(wrap).__name__}; use {hint}"
+            )
+
+
+def ends(unit: AbstractUnit) -> None:
+    """Ends that may vanish would leave a path without an origin or insertion."""
+    for which, point in (("first", unit.points[0]), ("last", unit.points[-1])):
+        if isinstance(point, ConditionalPoint):
+            raise ValueError(
+                f"the {which} point of {unit.name!r} is conditional; a path needs ends that stay"
+            )
+
+
+def interval(where: str, name: str, limits: Any) -> Any:
+    bounds = numbers(f"{where}: range of {name!r}", limits)
+    if bounds.shape != (2,):
+        raise ValueError(f"{where}: range of {name!r} needs two numbers, (lower, upper)")
+    if _checks.is_concrete(bounds) and not bounds[0] <= bounds[1]:
+        raise ValueError(
+            f"{where}: range of {name!r} is empty: {bounds[0]:g} ... {bounds[1]:g}; "
+            "give (lower, upper)"
+        )
+    return bounds
+
+
+def positive(where: str, value: Any, finite: bool = True) -> Any:
+    number = numbers(where, value)
+    if number.shape != ():
+        raise ValueError(f"{where} needs one number, got shape {number.shape}")
+    if _checks.is_concrete(number) and not (number > 0.0 and (np.isfinite(number) or not finite)):
+        wanted = "positive and finite" if finite else "positive"
+        raise ValueError(f"{where} is {float(number):g} m; it must be {wanted}")
+    return number
+
+
+def numbers(where: str, value: Any) -> Any:
+    try:
+        return _checks.numbers(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{where} is {value!r}; it needs numbers") from None
+
+
+def vector(where: str, value: Any) -> Any:
+    return _checks.vector(where, numbers(where, value))
