@@ -8,11 +8,15 @@ from . import (
     calculus as calculus,
     dae as dae,
     forces as forces,
+    io as io,
     kronecker as kronecker,
     models as models,
     muscles as muscles,
     paths as paths,
+    pipeline as pipeline,
     rhythms as rhythms,
+    sharing as sharing,
+    signals as signals,
     solvers as solvers,
 )
 from .dynamics import (
@@ -26,6 +30,15 @@ from .dynamics import (
     mass_matrix as mass_matrix,
     mechanical_energy as mechanical_energy,
     potential_energy as potential_energy,
+)
+from .io import (
+    Markers as Markers,
+    Motion as Motion,
+    load as load,
+    read_markers as read_markers,
+    read_motion as read_motion,
+    write_markers as write_markers,
+    write_motion as write_motion,
 )
 from .kinematics import (
     body_transforms as body_transforms,
@@ -46,6 +59,7 @@ from .model import (
     ConditionalPoint as ConditionalPoint,
     Cylindrical as Cylindrical,
     Free as Free,
+    Marker as Marker,
     Model as Model,
     MovingPoint as MovingPoint,
     Path as Path,
@@ -77,6 +91,13 @@ from .paths import (
     path_lengths as path_lengths,
     path_polylines as path_polylines,
 )
+from .pipeline import (
+    InverseKinematics as InverseKinematics,
+    MotionDynamics as MotionDynamics,
+    inverse_dynamics_along as inverse_dynamics_along,
+    inverse_kinematics as inverse_kinematics,
+)
+from .sharing import Sharing as Sharing, share_forces as share_forces
 from .simulation import (
     CoordinateLimit as CoordinateLimit,
     SimulationError as SimulationError,

@@ -5,9 +5,19 @@ import pathlib
 
 import hypothesis
 import jax
+import jaxlib
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
+
+# Most functions here run once or a few times, so compiling costs more than optimising gains:
+# code that is made plainly compiles in a quarter of the time. Read when the first function is
+# compiled, here and in the processes that tests start. A user's XLA_FLAGS stand; a jaxlib that
+# does not know a flag would stop, so newer ones than were tried go without.
+if "XLA_FLAGS" not in os.environ and jaxlib.version.__version_info__ < (0, 11):
+    os.environ["XLA_FLAGS"] = (
+        "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+    )
 
 # Compiled functions are kept between runs, since compiling is most of a test's time.
 # JAX_COMPILATION_CACHE_DIR names another folder, or none when it is empty.

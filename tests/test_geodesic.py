@@ -345,7 +345,8 @@ def test_batches_agree():
     for one, other in zip(whole[:4], many[:4], strict=True):
         one = jnp.tile(one, 5)[..., :602]
         one = jnp.where(jnp.broadcast_to(on.ravel(), one.shape), one, 0)
-        np.testing.assert_allclose(other.reshape(one.shape), one, atol=1e-10)
+        # A block chooses its number of steps together: as exact as a geodesic is, not more.
+        np.testing.assert_allclose(other.reshape(one.shape), one, rtol=0, atol=5e-9)
 
 
 def test_ellipsoid_contact():

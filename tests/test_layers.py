@@ -15,6 +15,7 @@ LAYERS = (
     ("cli",),
     ("viz", "bench"),
     ("models",),
+    ("pipeline",),
     ("io",),
     ("fitting",),
     ("control", "sharing"),
@@ -27,7 +28,7 @@ LAYERS = (
     ("kinematics",),
     ("model",),
     ("solvers", "rhythms"),
-    ("calculus",),
+    ("calculus", "signals"),
 )
 LEVEL = {name: -depth for depth, line in enumerate(LAYERS) for name in line}
 BOTTOM = -len(LAYERS)

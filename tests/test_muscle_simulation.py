@@ -311,3 +311,39 @@ def test_a_start_that_is_not_finite_names_the_muscle(elbow):
     state = eb.HillState(jnp.array([0.1, jnp.nan]))
     with pytest.raises(SimulationError, match="activation of muscle 'extensor' is not finite"):
         eb.simulate(elbow, [0.5], [0.0], [0.0, 0.1], excitation=[0.1, 0.1], muscle_state=state)
+
+
+def slider(**ranges):
+    """A forearm whose flexor's insertion slides, as far as its range goes."""
+    sliding = eb.rhythms.Affine([[0.002], [0.0], [0.0]], [0.01, -0.04, 0.0])
+    points = [
+        eb.PathPoint("ground", (0.02, 0.0, 0)),
+        eb.MovingPoint("fore", sliding, ("elbow",), ranges),
+    ]
+    flexor = eb.Muscle(
+        "flexor",
+        points,
+        max_isometric_force=435.0,
+        optimal_fibre_length=0.12,
+        tendon_slack_length=0.19,
+        tendon="rigid",
+    )
+    return forearm().with_muscles([flexor])
+
+
+def test_moving_point_out_of_range_names_the_muscle():
+    model = slider(elbow=(0.0, 1.0))
+    far, rest, level = jnp.array([1.2]), jnp.zeros(1), jnp.array([0.5])
+    for function in (eb.muscle_forces, eb.muscle_torques, eb.muscle_outputs):
+        with pytest.raises(ValueError, match="point 2 of 'flexor' moves with 'elbow'"):
+            function(model, far, rest, level)
+    with pytest.raises(ValueError, match="point 2 of 'flexor' moves with 'elbow'"):
+        eb.initial_muscle_state(model, far)
+    ts = np.linspace(0.0, 0.5, 11)
+    with pytest.raises(SimulationError, match="q0 is not usable: point 2 of 'flexor'"):
+        eb.simulate(model, far, rest, ts, excitation=level)
+    # On its way out of the coordinate's own range it leaves the point's first.
+    with pytest.raises(SimulationError, match="a muscle's path is not known any more: point 2"):
+        eb.simulate(model, [0.5], [4.0], ts, excitation=level)
+    left = eb.simulate(model, [0.5], [4.0], ts, excitation=level, throw=False)
+    assert bool(left.status == SimulationStatus.left_range)

@@ -68,14 +68,73 @@ def test_reader_is_tolerant(tmp_path, text):
     np.testing.assert_array_equal(table.column("b"), [2, np.nan])
 
 
-def test_angles_are_radians_unless_the_file_says_otherwise(tmp_path):
+@pytest.mark.parametrize(
+    ("header", "in_degrees", "stated"),
+    [
+        ("version=1\ninDegrees=yes\n", True, True),
+        ("version=1\ninDegrees=no\n", False, True),
+        ("inDegrees=n\n", False, True),
+        # Without a word about it, OpenSim takes radians, but degrees in files of no version.
+        ("version=1\n", False, False),
+        ("DataType=double\nversion=3\nOpenSimVersion=4.6\n", False, False),
+        ("", True, False),
+        ("version=0\n", True, False),
+        ("name a\ndatarows 1\ndatacolumns 2\nrange 0 1\n", True, False),
+        ("Angles are in radians.\n", False, True),
+        ("version=1\nAngles are in degrees.\n", True, True),
+    ],
+)
+def test_unit_of_angles(tmp_path, header, in_degrees, stated):
     path = tmp_path / "a.sto"
-    path.write_text("a\nendheader\ntime\tq\n0\t180\n")
-    assert not read_storage(path).in_degrees
+    path.write_text(f"a\n{header}endheader\ntime\tq\n0\t180\n")
+    table = read_storage(path)
+    assert (table.in_degrees, table.unit_is_stated) == (in_degrees, stated)
+
+
+def test_angles_become_radians(tmp_path):
+    path = tmp_path / "a.sto"
+    path.write_text("a\nversion=1\nendheader\ntime\tq\n0\t180\n")
     assert read_storage(path).in_radians().data[0, 0] == 180
     path.write_text("a\ninDegrees=yes\nendheader\ntime\tq\tlength\n0\t180\t2\n")
     np.testing.assert_allclose(read_storage(path).in_radians(("q",)).data, [[np.pi, 2]])
     np.testing.assert_allclose(read_storage(path).in_radians().data, [[np.pi, np.pi / 90]])
+
+
+def test_vectors_become_columns(tmp_path):
+    path = tmp_path / "a.sto"
+    head = "DataType={}\nversion=3\nOpenSimVersion=4.6\nendheader\n"
+    text = head + "time\tm1\tm 2\n0\t1,2,3\t4,5,nan\n0.1\t~[1,2,3]\tnan\n"
+    path.write_text(text.format("Vec3"))
+    table = read_storage(path)
+    assert table.labels == ("m1_1", "m1_2", "m1_3", "m 2_1", "m 2_2", "m 2_3")
+    assert table.components == 3
+    np.testing.assert_array_equal(
+        table.data, [[1, 2, 3, 4, 5, np.nan], [1, 2, 3, np.nan, np.nan, np.nan]]
+    )
+    path.write_text(text.format("Quaternion"))
+    with pytest.raises(FileFormatError, match=r"line 6, column 'm1': '1,2,3' has 3 components"):
+        read_storage(path)
+    path.write_text(text.format("Sheep"))
+    with pytest.raises(FileFormatError, match=r"line 1: DataType is 'Sheep'; what can be read"):
+        read_storage(path)
+    path.write_text(text.format("double"))
+    with pytest.raises(FileFormatError, match=r"column 'm1': '1,2,3' is not a number"):
+        read_storage(path)
+
+
+def test_times_of_simm(tmp_path):
+    path = tmp_path / "a.mot"
+    path.write_text("range of motion\nrange 1 2\nendheader\na b\n1 2\n3 4\n5 6\n")
+    table = read_storage(path)
+    assert (table.name, table.labels) == ("range of motion", ("a", "b"))
+    np.testing.assert_array_equal(table.time, [1, 1.5, 2])
+    path.write_text("name a\nendheader\na time\n7 0\n8 1\n")
+    np.testing.assert_array_equal(read_storage(path).time, [0, 1])
+    np.testing.assert_array_equal(read_storage(path).column("a"), [7, 8])
+    for bad, words in [("range=0", "not a first and a last"), ("range 2 1", "before it begins")]:
+        path.write_text(f"a\n{bad}\nendheader\na b\n1 2\n3 4\n")
+        with pytest.raises(FileFormatError, match=f"line 2: .*{words}"):
+            read_storage(path)
 
 
 GOOD = "a\nnRows=2\nnColumns=2\nendheader\ntime\tq\n0\t1\n1\t2\n"
@@ -86,7 +145,7 @@ GOOD = "a\nnRows=2\nnColumns=2\nendheader\ntime\tq\n0\t1\n1\t2\n"
     [
         ("endheader\n", "", "bad.sto: no line 'endheader'"),
         ("time\tq\n0\t1\n1\t2\n", "", "bad.sto, line 4: no labels"),
-        ("time\tq", "t\tq", "bad.sto, line 5, column 1: the first label is 't'"),
+        ("time\tq", "t\tq", "bad.sto, line 5: no label is 'time'"),
         ("time\tq", "time\t\tq", "bad.sto, line 5, column 2: the label is empty"),
         ("1\t2", "1\ttwo", "bad.sto, line 7, column 'q': 'two' is not a number"),
         ("1\t2", "1", "bad.sto, line 7: 1 cells for 2 labels"),
@@ -96,6 +155,10 @@ GOOD = "a\nnRows=2\nnColumns=2\nendheader\ntime\tq\n0\t1\n1\t2\n"
         ("nRows=2", "nRows=3", "bad.sto, line 2: nRows is 3, but there are 2 rows"),
         ("nRows=2", "nRows=two", "bad.sto, line 2: nRows is 'two', not a count"),
         ("nColumns=2", "nColumns=3", "bad.sto, line 3: nColumns is 3, but there are 2 labels"),
+        ("nRows=2", "nRows=99999999999", "line 2: nRows is '99999999999', not a count"),
+        ("1\t2", "1\t1_0", "line 7, column 'q': '1_0' is not a number"),
+        ("time\tq\n", "", "line 5: numbers where the line of labels should be"),
+        ("nRows=2", "version=new", "line 2: version is 'new', not a count"),
         ("nRows=2", "inDegrees=maybe", "bad.sto, line 2: inDegrees is 'maybe'"),
     ],
 )

@@ -6,7 +6,6 @@ import math
 import pathlib
 from functools import cache
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,6 +13,7 @@ import pytest
 
 import empbody as eb
 
+QUICK = {"xla_backend_optimization_level": 0}  # compiling is most of the time
 FOLDER = pathlib.Path(__file__).parent / "reference" / "wrapping"
 CASES = json.loads((FOLDER / "cases.json").read_text())
 SURFACES = {
@@ -62,29 +62,40 @@ def geodesics():
         return {(r["case"], float(r["deg"])): float(r["length"]) for r in csv.DictReader(file)}
 
 
-def model_of(case, wrapping=True):
-    figures = dict(case["surface"])
-    kind, body = figures.pop("type"), figures.pop("body", "ground")
+def path(name, case, wraps):
     points = [eb.PathPoint("ground", case["ground"]), eb.PathPoint("forearm", case["forearm"])]
-    wraps = [eb.Wrap("surface", method=case["method"])] if wrapping else []
-    return eb.Model.build(
+    return eb.Path(name, points, wraps)
+
+
+def surface(name, figures):
+    sizes = {key: value for key, value in figures.items() if key not in ("type", "body")}
+    return SURFACES[figures["type"]](name, figures.get("body", "ground"), **sizes)
+
+
+@pytest.fixture(scope="module")
+def swept():
+    """Lengths and moment arms by case over its sweep, with its surface and without.
+
+    All cases are in one model, over the angles of all of them: compiling is most of the time.
+    """
+    over = [path(n, c, [eb.Wrap(n, method=c["method"])]) for n, c in CASES.items()]
+    straight = [path(f"straight {name}", case, []) for name, case in CASES.items()]
+    model = eb.Model.build(
         coordinates=("flexion",),
         bodies=[eb.Body("forearm", joint=eb.Revolute((0, 0, 1)), mass=1.0, inertia=(1, 1, 1))],
-        muscles=[eb.Path("path", points, wraps)],
-        surfaces=[SURFACES[kind]("surface", body, **figures)],
+        muscles=[*over, *straight],
+        surfaces=[surface(name, case["surface"]) for name, case in CASES.items()],
     )
+    degrees = np.unique(np.concatenate([table(name)["deg"] for name in CASES]))
+    run = jax.jit(jax.vmap(lambda q: eb.paths.lengths_and_arms(model, q)), compiler_options=QUICK)
+    lengths, arms = run(jnp.radians(degrees)[:, None])
 
+    def case(name, straight=False):
+        rows = np.searchsorted(degrees, table(name)["deg"])
+        column = model.muscle_index(f"straight {name}" if straight else name)
+        return np.asarray(lengths)[rows, column], np.asarray(arms)[rows, 0, column]
 
-@eqx.filter_jit
-def evaluate(model, q):
-    """Length and moment arm over a sweep of the hinge."""
-    both = jax.vmap(lambda q: (eb.path_lengths(model, q), eb.moment_arms(model, q)))(q[:, None])
-    return both[0][:, 0], both[1][:, 0, 0]
-
-
-@cache
-def swept(name):
-    return evaluate(model_of(CASES[name]), jnp.radians(table(name)["deg"]))
+    return case
 
 
 # ---- closed forms ------------------------------------------------------------------------
@@ -132,16 +143,8 @@ def shortest(case, angle, towards):
 ROUND = [name for name, case in CASES.items() if case["surface"]["type"] in ("cylinder", "sphere")]
 
 
-QUICK = ("cylinder_tilted", "cylinder_quadrant", "sphere", "ellipsoid", "torus")
-"""The others take long to compile, one by one."""
-
-
-def cases(names):
-    return [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in names]
-
-
-@pytest.mark.parametrize("name", cases(ROUND))
-def test_closed_form_over_round_surfaces(name):
+@pytest.mark.parametrize("name", ROUND)
+def test_closed_form_over_round_surfaces(swept, name):
     known, (lengths, arms) = table(name), swept(name)
     h = 1e-6
     for i in np.flatnonzero(known["wraps"]):
@@ -152,8 +155,8 @@ def test_closed_form_over_round_surfaces(name):
         np.testing.assert_allclose(arms[i], (exact[0] - exact[2]) / (2 * h), rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", cases(name for name in CASES if name not in ROUND))
-def test_geodesics_over_ellipsoids_and_tori(name):
+@pytest.mark.parametrize("name", [name for name in CASES if name not in ROUND])
+def test_geodesics_over_ellipsoids_and_tori(swept, name):
     known, (lengths, _) = table(name), swept(name)
     pairs = [
         (length, geodesics()[name, deg])
@@ -164,16 +167,15 @@ def test_geodesics_over_ellipsoids_and_tori(name):
     np.testing.assert_allclose(*zip(*pairs, strict=True), rtol=0, atol=1e-8)
 
 
-@pytest.mark.parametrize("name", cases(CASES))
-def test_against_opensim(name):
+@pytest.mark.parametrize("name", CASES)
+def test_against_opensim(swept, name):
     known, (lengths, arms) = table(name), swept(name)
     least, most, _, _ = OPENSIM[name]
     excess = known["length"] - lengths
     assert least <= excess.min()
     assert excess.max() <= most
     # Away from contact both are the straight line, and then the moment arms agree too.
-    q = jnp.radians(known["deg"])
-    straight, arm = evaluate(model_of(CASES[name], wrapping=False), q)
+    straight, arm = swept(name, straight=True)
     free = known["wraps"] == 0
     for got, line in ((known["length"], straight), (lengths, straight), (arms, arm)):
         np.testing.assert_allclose(got[free], line[free], rtol=0, atol=1e-14)

@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 
-from . import _moment_arms, _squeezer, _trees
+from . import _moment_arms, _pipeline, _squeezer, _trees
 from ._trees import shoulder_sized as shoulder_sized
 
 
@@ -17,6 +17,8 @@ def run(progress: Any) -> dict[str, Any]:
         results |= _trees.run()
     with progress.stage("moment arms"):
         results |= _moment_arms.run()
+    with progress.stage("inverse kinematics and dynamics of a trial"):
+        results |= _pipeline.run()
     with progress.stage("squeezer: ODE against DAE"):
         results |= _squeezer.run()
     machine = {

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeVar
 
 import jax
+import tqdm
 
 T = TypeVar("T")
 _REPEATS = 5
@@ -31,6 +32,21 @@ class Progress:
             self._write("\n")
             raise
         self._write(f" {time.perf_counter() - begin:.1f} s\n")
+
+    @contextlib.contextmanager
+    def counting(self, what: str) -> Iterator[Callable[[int, int], None]]:
+        """A stage whose rows are counted: call what is given with those done and all."""
+        if not self.bar:
+            with self.stage(what):
+                yield lambda done, total: None
+            return
+        with tqdm.tqdm(desc=what, unit="row", file=sys.stderr, leave=True) as bar:
+
+            def count(done: int, total: int) -> None:
+                bar.total = total
+                bar.update(done - bar.n)
+
+            yield count
 
     @property
     def bar(self) -> bool:

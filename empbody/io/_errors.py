@@ -30,3 +30,10 @@ class FileFormatError(ValueError):
         if column is not None:
             where += f", column {column!r}" if isinstance(column, str) else f", column {column}"
         super().__init__(f"{where}: {problem}")
+
+
+class UnsupportedElementError(FileFormatError):
+    """A file holds mechanics that cannot be honoured; the message names element and line.
+
+    Not raised where the caller asked to skip such elements.
+    """

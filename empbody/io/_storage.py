@@ -1,71 +1,30 @@
 """OpenSim's storage files: .sto (results) and .mot (motions)."""
 
-import dataclasses
-import math
 import os
 import pathlib
-from typing import Any
+import re
+from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 
+from . import _text
 from ._atomic import replacing
 from ._errors import FileFormatError
+from ._table import Origin, Table
 
-_FLAGS = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
-# SIMM's older spelling of the counts.
-_SYNONYMS = {"datarows": "nrows", "datacolumns": "ncolumns"}
-
-
-@dataclasses.dataclass(frozen=True)
-class Table:
-    """Columns over time, as a .sto or .mot file holds them.
-
-    `data[i, j]` is column `labels[j]` at `time[i]` (s, strictly increasing). Angles are in
-    degrees if `in_degrees`; see `in_radians`. The time column has no entry in `labels`.
-    """
-
-    time: Float[np.ndarray, " rows"]
-    labels: tuple[str, ...]
-    data: Float[np.ndarray, "rows columns"]
-    in_degrees: bool = False
-    name: str = "table"
-
-    def __post_init__(self):
-        object.__setattr__(self, "time", np.asarray(self.time, dtype=float))
-        object.__setattr__(self, "labels", tuple(self.labels))
-        object.__setattr__(self, "data", np.asarray(self.data, dtype=float))
-        shape = (self.time.size, len(self.labels))
-        if self.time.ndim != 1 or self.data.shape != shape:
-            raise ValueError(
-                f"table {self.name!r}: {self.time.size} times and {len(self.labels)} labels "
-                f"for data of shape {self.data.shape}"
-            )
-        for label in self.labels:
-            if not label.strip() or any(c in label for c in "\t\r\n"):
-                raise ValueError(f"table {self.name!r}: {label!r} cannot be a label")
-
-    def column(self, label: str) -> Float[np.ndarray, " rows"]:
-        """The column of that label."""
-        found = [j for j, name in enumerate(self.labels) if name == label]
-        if len(found) != 1:
-            raise ValueError(
-                f"table {self.name!r} has {len(found) or 'no'} columns {label!r}; "
-                f"its labels: {', '.join(self.labels)}"
-            )
-        return self.data[:, found[0]]
-
-    def in_radians(self, angles: tuple[str, ...] | None = None) -> "Table":
-        """The same table with its angles in radians.
-
-        A file does not say which columns are angles: `angles` names them, and None means
-        that all columns are.
-        """
-        if not self.in_degrees:
-            return self
-        chosen = [angles is None or label in angles for label in self.labels]
-        data = self.data * np.where(chosen, math.pi / 180, 1.0)[None, :]
-        return dataclasses.replace(self, data=data, in_degrees=False)
+_FLAGS = {"yes": True, "y": True, "true": True, "1": True}
+_FLAGS |= {"no": False, "n": False, "false": False, "0": False}
+# SIMM's older spellings of the counts.
+_SYNONYMS = {"datarows": "nrows", "nr": "nrows", "datacolumns": "ncolumns", "nc": "ncolumns"}
+# Keys that may stand without `=`, as SIMM writes them.
+_BARE = re.compile(
+    r"(?i)(?P<key>name|nrows|datarows|nr|ncolumns|datacolumns|nc|inDegrees|range)"
+    r"[ \t]+(?P<value>\S.*)"
+)
+# Numbers in a cell of each data type of OpenSim's version 2 and 3 files.
+_COMPONENTS = {"double": 1, "unitvec3": 3, "quaternion": 4, "spatialvec": 6} | {
+    f"vec{n}": n for n in range(2, 13)
+}
 
 
 def write_storage(path: str | os.PathLike[str], table: Table) -> None:
@@ -89,123 +48,213 @@ def write_storage(path: str | os.PathLike[str], table: Table) -> None:
 
 
 def read_storage(path: str | os.PathLike[str]) -> Table:
-    """Read a .sto or .mot file.
+    """Read a .sto or .mot file of any version.
 
     The header may stand in any order, with or without blanks around `=`, and with keys
-    that are not known here; without `inDegrees`, angles are in radians, as in OpenSim.
-    Cells are separated by tabs or blanks, and may be NaN.
+    that are not known here. Cells are separated by tabs or blanks, and may be NaN. Columns
+    of vectors (`DataType=Vec3`) become `label_1`, `label_2`, ... as OpenSim flattens them.
+    A SIMM file without times gets them from its `range`.
+
+    Where the header lacks `inDegrees`, a line "Angles are in degrees." (or radians) counts;
+    without that, angles are in radians for version 1 and later and in degrees for files
+    without a version, as in OpenSim. `Table.unit_is_stated` is False then.
 
     **Raises:** `FileFormatError`, naming file, line and column.
     """
     path = pathlib.Path(path)
-    lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
-    name, header, end = _header(path, lines)
-    labels, first = _labels(path, lines, end)
-    rows = [
-        _row(path, number, line, labels)
-        for number, line in enumerate(lines[first:], start=first + 1)
-        if line.strip()
-    ]
+    lines = _text.read_lines(path)
+    header = _header(path, lines)
+    labels, label_line = _labels(path, lines, header.end)
+    width = _width(path, header)
+    rows, places = [], []
+    names = _flat(labels, width)
+    for place, line in enumerate(lines[label_line:], start=label_line + 1):
+        if line.strip():
+            rows.append(_row(path, place, line, labels, names, width))
+            places.append(place)
     _check_count(path, header, "nrows", "nRows", len(rows), "rows of data")
     _check_count(path, header, "ncolumns", "nColumns", len(labels), "labels")
-    values = np.array(rows, dtype=float).reshape(len(rows), len(labels))
-    numbers = [n for n, line in enumerate(lines[first:], start=first + 1) if line.strip()]
-    _check_time(path, values[:, 0], numbers)
+    values = np.array(rows, dtype=float).reshape(len(rows), len(names))
+    at = _time_column(names)
+    if at is None:
+        time = _time_of_range(path, header, len(rows), label_line)
+        data = values
+    else:
+        time, data = values[:, at], np.delete(values, at, axis=1)
+        names = names[:at] + names[at + 1 :]
+        _text.check_time(path, time, places)
+    in_degrees, stated = _in_degrees(path, header)
     return Table(
-        time=values[:, 0],
-        labels=labels[1:],
-        data=values[:, 1:],
-        in_degrees=_in_degrees(path, header),
-        name=name,
+        time=time,
+        labels=names,
+        data=data,
+        in_degrees=in_degrees,
+        name=header.name or path.stem,
+        unit_is_stated=stated,
+        components=width,
+        origin=Origin(str(path), label_line, tuple(places)),
     )
 
 
-Header = dict[str, tuple[str, int]]
-"""Value and line of each key, in small letters."""
+class _Header(NamedTuple):
+    name: str
+    values: dict[str, tuple[str, int]]
+    """Value and line of each key, in small letters."""
+    angles: bool | None
+    """Whether a sentence in the header says that angles are in degrees."""
+    end: int
 
 
-def _header(path: pathlib.Path, lines: list[str]) -> tuple[str, Header, int]:
-    name, header = "", {}
-    for number, line in enumerate(lines, start=1):
+def _header(path: pathlib.Path, lines: list[str]) -> _Header:
+    name, titled, values, angles = "", False, {}, None
+    for place, line in enumerate(lines, start=1):
         text = line.strip()
         if text.lower() == "endheader":
-            return name or path.stem, header, number
+            return _Header(name, values, angles, place)
+        if not text:
+            continue
         key, found, value = text.partition("=")
-        if not found:
-            key, _, value = text.partition(" ")
+        bare = None if found else _BARE.fullmatch(text)
+        if bare and _is_entry(bare["key"].lower(), bare["value"]):
+            key, found, value = bare["key"], "=", bare["value"]
         key = key.strip().lower()
-        key = _SYNONYMS.get(key, key)
-        if found or key in ("nrows", "ncolumns", "name"):
-            header[key] = (value.strip(), number)
+        if found:
+            values[_SYNONYMS.get(key, key)] = (value.strip(), place)
             if key == "name":
-                name = value.strip()
-        elif text and not name:
-            name = text
+                name, titled = value.strip(), True
+        elif said := re.match(r"(?i)angles are in (degrees|radians)\b", text):
+            angles = said[1].lower() == "degrees"
+        elif not titled:
+            name, titled = text, True
     raise FileFormatError(path, "no line 'endheader': this is not a .sto or .mot file")
 
 
+def _is_entry(key: str, value: str) -> bool:
+    """Whether a line without `=` is an entry, and not a title such as "range of motion"."""
+    if key == "name":
+        return True
+    if key == "indegrees":
+        return value.lower() in _FLAGS
+    count = 2 if key == "range" else 1
+    cells = value.split()
+    return len(cells) == count and all(_text.number(cell) is not None for cell in cells)
+
+
 def _labels(path: pathlib.Path, lines: list[str], end: int) -> tuple[tuple[str, ...], int]:
-    for number, line in enumerate(lines[end:], start=end + 1):
+    for place, line in enumerate(lines[end:], start=end + 1):
         if not line.strip():
             continue
         cells = line.strip().split("\t") if "\t" in line.strip() else line.split()
         labels = tuple(cell.strip() for cell in cells)
         for j, label in enumerate(labels, start=1):
             if not label:
-                raise FileFormatError(path, "the label is empty", line=number, column=j)
-        if labels[0].lower() != "time":
-            raise FileFormatError(
-                path, f"the first label is {labels[0]!r}, not 'time'", line=number, column=1
-            )
-        return labels, number
+                raise FileFormatError(path, "the label is empty", line=place, column=j)
+        if all(_text.number(label) is not None for label in labels):
+            problem = "numbers where the line of labels should be"
+            raise FileFormatError(path, problem, line=place)
+        return labels, place
     raise FileFormatError(path, "no labels after 'endheader'", line=end)
 
 
-def _row(path: pathlib.Path, number: int, line: str, labels: tuple[str, ...]) -> list[float]:
-    cells = line.split()
+def _time_column(labels: tuple[str, ...]) -> int | None:
+    return next((j for j, label in enumerate(labels) if label.lower() == "time"), None)
+
+
+def _flat(labels: tuple[str, ...], width: int) -> tuple[str, ...]:
+    """One label for each number of a row: those of OpenSim's `flatten`."""
+    if width == 1:
+        return labels
+    at = _time_column(labels)
+    return tuple(
+        name
+        for j, label in enumerate(labels)
+        for name in ([label] if j == at else [f"{label}_{i + 1}" for i in range(width)])
+    )
+
+
+def _width(path: pathlib.Path, header: _Header) -> int:
+    value, line = header.values.get("datatype", ("double", None))
+    if value.lower() not in _COMPONENTS:
+        known = "double, Vec2 ... Vec12, UnitVec3, Quaternion and SpatialVec"
+        problem = f"DataType is {_text.shorten(value)}; what can be read: {known}"
+        raise FileFormatError(path, problem, line=line)
+    return _COMPONENTS[value.lower()]
+
+
+def _row(
+    path: pathlib.Path,
+    place: int,
+    line: str,
+    labels: tuple[str, ...],
+    names: tuple[str, ...],
+    width: int,
+) -> list[float]:
+    vectors = width > 1 and "\t" in line.strip()  # "1, 2, 3" may have blanks inside
+    cells = [cell.strip() for cell in line.strip().split("\t")] if vectors else line.split()
     if len(cells) != len(labels):
         for j, cell in enumerate(line.rstrip("\t ").split("\t")):
             if not cell.strip() and j < len(labels):
-                raise FileFormatError(path, "the cell is empty", line=number, column=labels[j])
-        raise FileFormatError(path, f"{len(cells)} cells for {len(labels)} labels", line=number)
-    try:
-        return [float(cell) for cell in cells]
-    except ValueError:
-        pass
-    for label, cell in zip(labels, cells, strict=True):
-        try:
-            float(cell)
-        except ValueError:
-            problem = f"{cell!r} is not a number"
-            raise FileFormatError(path, problem, line=number, column=label) from None
-    raise AssertionError("unreachable")
+                problem = "the cell is empty; write NaN where a value is missing"
+                raise FileFormatError(path, problem, line=place, column=labels[j])
+        raise FileFormatError(path, f"{len(cells)} cells for {len(labels)} labels", line=place)
+    if width > 1:
+        at = _time_column(labels)
+        parts = [[c] if j == at else _components(c, width) for j, c in enumerate(cells)]
+        for j, part in enumerate(parts):
+            if len(part) != (1 if j == at else width):
+                problem = f"{_text.shorten(cells[j])} has {len(part)} components, not {width}"
+                raise FileFormatError(path, problem, line=place, column=labels[j])
+        cells = [cell for part in parts for cell in part]
+    return _text.numbers(path, place, cells, names)
+
+
+def _components(cell: str, width: int) -> list[str]:
+    # Some exporters write the mathematical notation ~[1,2,3].
+    parts = re.sub(r"[~\[\]()]", "", cell).split(",")
+    missing = len(parts) == 1 and parts[0].lower() == "nan"
+    return parts * width if missing else parts
 
 
 def _check_count(
-    path: pathlib.Path, header: Header, key: str, shown: str, count: int, what: str
+    path: pathlib.Path, header: _Header, key: str, shown: str, count: int, what: str
 ) -> None:
-    if key not in header:
+    if key not in header.values:
         return
-    value, line = header[key]
-    if not value.isdecimal():
-        raise FileFormatError(path, f"{shown} is {value!r}, not a count", line=line)
-    if int(value) != count:
+    value, line = header.values[key]
+    if _text.count(path, shown, value, line) != count:
         raise FileFormatError(path, f"{shown} is {value}, but there are {count} {what}", line=line)
 
 
-def _check_time(path: pathlib.Path, time: Float[Any, " rows"], numbers: list[int]) -> None:
-    bad = ~np.isfinite(time)
-    if np.any(bad):
-        line = numbers[int(np.argmax(bad))]
-        raise FileFormatError(path, "time is not finite", line=line, column="time")
-    stuck = np.diff(time) <= 0
-    if np.any(stuck):
-        line = numbers[int(np.argmax(stuck)) + 1]
-        raise FileFormatError(path, "time does not increase", line=line, column="time")
+def _time_of_range(path: pathlib.Path, header: _Header, rows: int, label_line: int) -> np.ndarray:
+    """Even times for a SIMM file that gives only their range."""
+    if "range" not in header.values:
+        problem = "no label is 'time', and the header has no 'range' to take times from"
+        raise FileFormatError(path, problem, line=label_line)
+    value, line = header.values["range"]
+    ends = [_text.number(cell) for cell in value.split()]
+    if len(ends) != 2 or None in ends or not np.all(np.isfinite(ends)):  # pyright: ignore
+        problem = f"range is {_text.shorten(value)}, not a first and a last time"
+        raise FileFormatError(path, problem, line=line)
+    first, last = float(ends[0] or 0), float(ends[1] or 0)
+    if rows > 1 and not last > first:
+        raise FileFormatError(path, f"range ends at {last:g}, before it begins", line=line)
+    time = np.linspace(first, last, rows)
+    if not np.all(np.diff(time) > 0):
+        raise FileFormatError(path, f"range {value} is too narrow for {rows} rows", line=line)
+    return time
 
 
-def _in_degrees(path: pathlib.Path, header: Header) -> bool:
-    value, line = header.get("indegrees", ("no", None))
-    if value.lower() not in _FLAGS:
-        raise FileFormatError(path, f"inDegrees is {value!r}, not yes or no", line=line)
-    return _FLAGS[value.lower()]
+def _in_degrees(path: pathlib.Path, header: _Header) -> tuple[bool, bool]:
+    """Whether angles are in degrees, and whether the file says so."""
+    if "indegrees" in header.values:
+        value, line = header.values["indegrees"]
+        if value.lower() not in _FLAGS:
+            problem = f"inDegrees is {_text.shorten(value)}, not yes or no"
+            raise FileFormatError(path, problem, line=line)
+        return _FLAGS[value.lower()], True
+    if header.angles is not None:
+        return header.angles, True
+    if "version" not in header.values:
+        return True, False
+    value, line = header.values["version"]
+    return _text.count(path, "version", value, line) < 1, False

@@ -14,6 +14,7 @@ from ._joints import (
     Universal as Universal,
     Weld as Weld,
 )
+from ._marker import Marker as Marker
 from ._model import Model as Model
 from ._path import (
     AbstractMuscles as AbstractMuscles,

@@ -107,11 +107,11 @@ def inertia_matrix(body: Body) -> Any:
     else:
         raise ValueError(f"{where} needs 3 or 6 numbers or a 3x3 matrix, got {array.shape}")
     if is_concrete(matrix):
-        _check_inertia(where, np.asarray(matrix))
+        _check_inertia(where, np.asarray(matrix), body.any_inertia)
     return matrix
 
 
-def _check_inertia(where: str, matrix: np.ndarray) -> None:
+def _check_inertia(where: str, matrix: np.ndarray, any_inertia: bool) -> None:
     if not np.all(np.isfinite(matrix)):
         raise ValueError(f"{where} holds NaN or infinity")
     scale = float(np.abs(matrix).max())
@@ -120,7 +120,7 @@ def _check_inertia(where: str, matrix: np.ndarray) -> None:
     a, b, c = np.linalg.eigvalsh(matrix)
     if a < -_TRIANGLE_SLACK * scale:
         raise ValueError(f"{where} has a negative principal moment {a:.6g} kg m²")
-    if c > (a + b) * (1.0 + _TRIANGLE_SLACK) + _TRIANGLE_SLACK * scale:
+    if not any_inertia and c > (a + b) * (1.0 + _TRIANGLE_SLACK) + _TRIANGLE_SLACK * scale:
         raise ValueError(
             f"{where} violates the triangle inequality: the principal moment {c:.6g} is larger "
             f"than {a:.6g} + {b:.6g}; no rigid body has it"

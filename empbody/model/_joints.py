@@ -48,9 +48,19 @@ class Weld:
 
 @dataclass(frozen=True)
 class Chain:
-    """Several one-axis joints in a row, joined by links without mass."""
+    """Several one-axis joints in a row, joined by links without mass.
+
+    `translation` and `rotation` place the body's frame on the last link.
+    """
 
     joints: tuple[Revolute | Prismatic, ...]
+    translation: Vector = _ZERO
+    rotation: Rotation = _ZERO
+
+    @property
+    def places_body(self) -> bool:
+        """Whether the body's frame stands apart from its link's frame."""
+        return self.translation is not _ZERO or self.rotation is not _ZERO
 
 
 Joint = Revolute | Prismatic | Weld | Chain

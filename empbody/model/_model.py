@@ -15,6 +15,7 @@ from . import _checks
 from ._body import Body
 from ._force import AbstractForce
 from ._joints import Chain, Prismatic, Revolute, Weld
+from ._marker import Marker
 from ._path import AbstractMuscles, AbstractUnit
 from ._path_set import PathSet
 from ._surface import Surface
@@ -62,10 +63,24 @@ class Model(eqx.Module):
     """Paths of the musculotendon units, and the surfaces that they slide over."""
     muscles: AbstractMuscles | None
     """How the units give force; None where they have paths only."""
+    default_q: Float[Array, " nq"]
+    """Coordinates of the default pose."""
+    marker_positions: Float[Array, "nk 3"]
+    """Markers in their bodies' frames (m)."""
     coordinate_names: tuple[str, ...] = eqx.field(static=True)
     joint_names: tuple[str, ...] = eqx.field(static=True)
     body_names: tuple[str, ...] = eqx.field(static=True)
     topology: Topology = eqx.field(static=True)
+    marker_names: tuple[str, ...] = eqx.field(static=True)
+    marker_bodies: tuple[int, ...] = eqx.field(static=True)
+    """Body of each marker; -1 is the ground."""
+    source: Any = eqx.field(static=True)
+    """Where the model came from: a hashable object of the reader's own, or None."""
+
+    @property
+    def report(self) -> Any:
+        """What the reader of the model's file says about it; None for a model made by hand."""
+        return getattr(self.source, "report", None)
 
     @property
     def nq(self) -> int:
@@ -91,6 +106,13 @@ class Model(eqx.Module):
     def muscle_names(self) -> tuple[str, ...]:
         return self.paths.layout.names
 
+    @property
+    def markers(self) -> tuple[Marker, ...]:
+        """Markers as they were given; their numbers are `marker_positions`."""
+        bodies = [self.body_names[b] if b >= 0 else "ground" for b in self.marker_bodies]
+        rows = zip(self.marker_names, bodies, self.marker_positions, strict=True)
+        return tuple(Marker(name, body, location) for name, body, location in rows)
+
     def coordinate_index(self, name: str) -> int:
         return _checks.name_index("coordinate", self.coordinate_names, name)
 
@@ -114,6 +136,9 @@ class Model(eqx.Module):
         ranges: Mapping[str, tuple[float, float]] | None = None,
         muscles: Sequence[AbstractUnit] = (),
         surfaces: Sequence[Surface] = (),
+        default_q: Mapping[str, float] | None = None,
+        markers: Sequence[Marker] = (),
+        source: Any = None,
     ) -> "Model":
         """Make and check a model.
 
@@ -127,6 +152,9 @@ class Model(eqx.Module):
         - `ranges`: lower and upper bound by coordinate name, in the coordinate's unit.
         - `muscles`: musculotendon units: `Muscle`, or `Path` where only geometry is wanted.
         - `surfaces`: what their paths slide over (`WrapCylinder`, `WrapSphere`, ...).
+        - `default_q`: default pose by coordinate name; zero for the others.
+        - `markers`: what motion capture sees.
+        - `source`: hashable; kept as it is (`eb.load` keeps its file's description there).
 
         **Raises:** `ValueError`, naming the body, for anything that is not a rigid-body tree.
         """
@@ -156,9 +184,10 @@ class Model(eqx.Module):
             revolute=tuple(link.revolute for link in links),
             body_links=body_links,
             massive=tuple(b for b, link in enumerate(body_links) if link >= 0 and has_mass[b]),
-            welded=tuple(isinstance(body.joint, Weld) for body in bodies),
+            welded=tuple(_is_placed(body) for body in bodies),
         )
         lower, upper = _ranges(coordinates, ranges or {})
+        positions, marker_bodies = _pack_markers(markers, [body.name for body in bodies])
         model = Model(
             axis=_stack([link.axis for link in links]),
             translation=_stack([link.translation for link in links]),
@@ -175,10 +204,15 @@ class Model(eqx.Module):
             forces=(),
             paths=PathSet.pack(muscles, surfaces, [body.name for body in bodies], coordinates),
             muscles=_pack_forces(muscles),
+            default_q=_pose(coordinates, default_q or {}),
+            marker_positions=positions,
             coordinate_names=coordinates,
             joint_names=tuple(link.name for link in links),
             body_names=tuple(body.name for body in bodies),
             topology=topology,
+            marker_names=tuple(marker.name for marker in markers),
+            marker_bodies=marker_bodies,
+            source=source,
         )
         return model.with_forces(forces)
 
@@ -253,6 +287,12 @@ class _Tree:
         for i, joint in enumerate(joints):
             default = body.name if len(joints) == 1 else f"{body.name}.{i + 1}"
             frame = self._hang(frame, joint, joint.name or default, body.name)
+        if isinstance(body.joint, Chain) and body.joint.places_body:
+            where = f"the frame of body {body.name!r} on its last joint"
+            frame = frame.place(
+                _checks.vector(f"translation of {where}", body.joint.translation),
+                _checks.rotation_matrix(f"rotation of {where}", body.joint.rotation),
+            )
         self.frames[body.name] = frame
 
     def _hang(self, frame: _Frame, joint: Revolute | Prismatic, name: str, body: str) -> _Frame:
@@ -328,6 +368,33 @@ def _has_mass(mass: Any, inertia: Any) -> bool:
     if not _checks.is_concrete((mass, inertia)):
         return True  # a traced mass may be anything
     return bool(mass > 0.0) or bool(np.any(np.asarray(inertia) != 0.0))
+
+
+def _is_placed(body: Body) -> bool:
+    """Whether a body's frame is placed on its link, rather than being the link's own."""
+    joint = body.joint
+    return isinstance(joint, Weld) or (isinstance(joint, Chain) and joint.places_body)
+
+
+def _pose(coordinates: tuple[str, ...], values: Mapping[str, float]) -> jax.Array:
+    pose = np.zeros(len(coordinates))
+    for name, value in values.items():
+        pose[_checks.name_index("coordinate", coordinates, name)] = value
+    return jnp.asarray(pose, dtype=float)
+
+
+def _pack_markers(
+    markers: Sequence[Marker], bodies: Sequence[str]
+) -> tuple[jax.Array, tuple[int, ...]]:
+    _checks.unique_names("marker", [marker.name for marker in markers])
+    places = tuple(
+        -1 if marker.body == "ground" else _checks.name_index("body", bodies, marker.body)
+        for marker in markers
+    )
+    if not markers:
+        return jnp.zeros((0, 3)), places
+    rows = [_checks.vector(f"location of marker {m.name!r}", m.location) for m in markers]
+    return _stack(rows), places
 
 
 def _ranges(

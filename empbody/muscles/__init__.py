@@ -21,6 +21,9 @@ from ._hill import (
 )
 from ._millard import Millard as Millard
 from ._mixed import MixedCurves as MixedCurves
+from ._mixed_activation import MixedActivation as MixedActivation
 from ._muscle import Muscle as Muscle
 from ._parameters import HillParameters as HillParameters
+from ._tabulated import Tabulated as Tabulated
 from ._thelen import Thelen as Thelen
+from ._zajac import ZajacActivation as ZajacActivation

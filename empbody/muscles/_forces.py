@@ -9,6 +9,7 @@ from jaxtyping import Array, Float
 from ..kinematics._arguments import coordinates
 from ..model import Model
 from ..paths import lengths_and_arms
+from ..paths._report import require_ranges
 from ._hill import HillMuscles, HillState, MuscleState
 
 Coordinates = Float[Array, " nq"]
@@ -73,7 +74,6 @@ def _given(model: Model, state: Any, excitation: Any) -> tuple[HillState, PerUni
     return full, None if excitation is None else per_unit(model, "excitation", excitation)
 
 
-@eqx.filter_jit
 def muscle_forces(
     model: Model,
     q: Coordinates,
@@ -88,14 +88,23 @@ def muscle_forces(
     - `state`: of the muscles; where tendons are rigid, the activations (nm,) will do.
     - `excitation`: needed only for rigid tendons without activation dynamics, whose state
       holds no activation.
+
+    **Raises:** `ValueError` where q is outside a moving point's range, as `path_lengths` does.
     """
+    require_ranges(model, q)
+    return _muscle_forces(model, q, qd, state, excitation)
+
+
+@eqx.filter_jit
+def _muscle_forces(
+    model: Model, q: Coordinates, qd: Coordinates, state: Any, excitation: Any
+) -> PerUnit:
     q, qd = coordinates(model, q=q, qd=qd)
     full, drive = _given(model, state, excitation)
     length, arms = lengths_and_arms(without_muscles(model), q)
     return hill_muscles(model).force(full, length, -(qd @ arms), drive)
 
 
-@eqx.filter_jit
 def muscle_torques(
     model: Model,
     q: Coordinates,
@@ -107,13 +116,20 @@ def muscle_torques(
 
     Arguments as for `muscle_forces`. Add it to `tau` of `forward_dynamics`.
     """
+    require_ranges(model, q)
+    return _muscle_torques(model, q, qd, state, excitation)
+
+
+@eqx.filter_jit
+def _muscle_torques(
+    model: Model, q: Coordinates, qd: Coordinates, state: Any, excitation: Any
+) -> Coordinates:
     q, qd = coordinates(model, q=q, qd=qd)
     full, drive = _given(model, state, excitation)
     length, arms = lengths_and_arms(without_muscles(model), q)
     return arms @ hill_muscles(model).force(full, length, -(qd @ arms), drive)
 
 
-@eqx.filter_jit
 def muscle_outputs(
     model: Model,
     q: Coordinates,
@@ -125,13 +141,20 @@ def muscle_outputs(
 
     Arguments as for `muscle_forces`; without activation dynamics the excitation is needed.
     """
+    require_ranges(model, q)
+    return _muscle_outputs(model, q, qd, state, excitation)
+
+
+@eqx.filter_jit
+def _muscle_outputs(
+    model: Model, q: Coordinates, qd: Coordinates, state: Any, excitation: Any
+) -> MuscleState:
     q, qd = coordinates(model, q=q, qd=qd)
     full, drive = _given(model, state, excitation)
     length, arms = lengths_and_arms(without_muscles(model), q)
     return hill_muscles(model).outputs(full, length, -(qd @ arms), drive)
 
 
-@eqx.filter_jit
 def initial_muscle_state(
     model: Model,
     q: Coordinates,
@@ -143,6 +166,13 @@ def initial_muscle_state(
     The activation is the muscles' minimum one if absent. A unit whose path is too short for
     any tension starts with its shortest fibre and a slack tendon.
     """
+    require_ranges(model, q)
+    return balanced_state(model, q, qd, activation)
+
+
+@eqx.filter_jit
+def balanced_state(model: Model, q: Coordinates, qd: Any, activation: Any) -> HillState:
+    """`initial_muscle_state` whatever the ranges of moving points."""
     (q,) = coordinates(model, q=q)
     muscles = hill_muscles(model)
     level = None if activation is None else per_unit(model, "activation", activation)

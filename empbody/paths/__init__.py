@@ -11,3 +11,10 @@ from ._lengths import (
 from ._opensim import opensim_moment_arms as opensim_moment_arms
 from ._polyline import path_polylines as path_polylines
 from ._report import check_paths as check_paths
+from ._tension import (
+    CurveTension as CurveTension,
+    ElasticTension as ElasticTension,
+    GivenTension as GivenTension,
+    PathForce as PathForce,
+    string_lengths as string_lengths,
+)

@@ -17,7 +17,7 @@ from ._compact import block_size, on_list, take, work_list
 from ._crowd import Given, crowded
 from ._geometry import SurfaceFrames
 from ._plan import Plan
-from ._surfaces import DIFFERENTIABLE, Surfaces
+from ._surfaces import Differentiable, Surfaces, string_length
 
 
 class Touches(NamedTuple):
@@ -136,14 +136,18 @@ def _alone(given: Given) -> Touches:
     def solve(which: Array) -> Array:
         slot, way, lane = which // (2 * lanes), which // lanes % 2, which % lanes
         here = given.pick(slot, lane)
-        found, long = here.solve(here.surfaces.left(*here.local, way == 1))
+        left = here.surfaces.left(*here.local, way == 1)
+        found, _ = here.solve(here.begins, here.ends, left)
+        long = string_length(here.begins, found.p, found.arc, found.q, here.ends)
         flags = jnp.stack([found.on, found.converged]).astype(long.dtype)
         return jnp.concatenate([flags, long[None], found.arc[None], found.p, found.q])
 
     rows = on_list(solve, work, block, jnp.zeros((10, 1), given.begins.dtype))
     place = work.place.reshape(n, 2, lanes)
     on, long = wanted & (take(rows[0], place) > 0.5), take(rows[2], place)
-    shorter = long[:, 1] < long[:, 0]
+    # Both ways often end up on the same string; then it is the first, whatever the rounding.
+    margin = max(_SAME, 10.0 * float(jnp.finfo(long.dtype).eps))
+    shorter = long[:, 1] < long[:, 0] - margin
     better = on[:, 1] & jnp.where(unsure, on[:, 0] & shorter, ~(on[:, 0] & shorter))
     rows = take(rows, jnp.where(better, place[:, 1], place[:, 0]))
     none = jnp.full((n, lanes), -1, jnp.int32)
@@ -161,6 +165,8 @@ def _alone(given: Given) -> Touches:
     )
 
 
+_SAME = 1e-9
+"""Strings that differ by less (m) are the same one."""
 _DERIVATIVE_ROUNDS = 20
 
 
@@ -185,7 +191,7 @@ def _touches_jvp(primals, tangents):
         surfaces = eqx.combine(floats, rest)
         left = surfaces.left(surfaces.local(begins), surfaces.local(ends), found.second)
         before, after = (surfaces.local(x) for x in sides(begins, ends, p, q))
-        new = surfaces.contact(before, after, left, found.on, DIFFERENTIABLE)
+        new = surfaces.contact(before, after, left, found.on, Differentiable())
         new = surfaces.world(new.p), surfaces.world(new.q), new.arc
         return tuple(jnp.where(jnp.broadcast_to(found.on, x.shape), x, 0.0) for x in new)
 

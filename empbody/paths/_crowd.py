@@ -17,9 +17,10 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from ._compact import block_size, by_blocks, on_those, work_list
+from ._ellipsoid import Tried
 from ._plan import Plan
 from ._remainder import Left
-from ._surfaces import VALUES, Contact, Surfaces, choose, string_length
+from ._surfaces import Contact, Surfaces, ValuesOnly, choose, string_length
 
 if TYPE_CHECKING:
     from ._contacts import Touches
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 _ROUNDS = 40
 _STILL = 1e-9
 """Movement of the tangent points in a round (m) below which they have settled."""
+_LEAP = 4.0
+"""How many times the last movement the next one may be."""
+_TOGETHER = 64
+"""Stretches that are solved side by side: all wait for the slowest."""
 
 
 class Given(eqx.Module):
@@ -56,17 +61,15 @@ class Given(eqx.Module):
         """Ends of the stretches in the surfaces' frames."""
         return self.surfaces.local(self.begins), self.surfaces.local(self.ends)
 
-    def solve(self, left: Left) -> tuple[Contact, Array]:
-        """Contacts in the ground frame, and the strings' lengths; values only."""
-        return self.between(self.begins, self.ends, left)
-
-    def between(self, begins: Array, ends: Array, left: Left) -> tuple[Contact, Array]:
-        """The same for strings from and to other places."""
+    def solve(
+        self, begins: Array, ends: Array, left: Left, tried: Tried | None = None
+    ) -> tuple[Contact, Tried]:
+        """Contacts in the ground frame of strings from `begins` to `ends`; values only."""
+        kernels = ValuesOnly(tried or Tried.nothing(self.usable, begins.dtype))
         a, b = self.surfaces.local(begins), self.surfaces.local(ends)
-        found = self.surfaces.contact(a, b, left, self.usable, VALUES)
-        long = string_length(a, found.p, found.arc, found.q, b)
+        found = self.surfaces.contact(a, b, left, self.usable, kernels)
         world = self.surfaces.world
-        return found._replace(p=world(found.p), q=world(found.q)), long
+        return found._replace(p=world(found.p), q=world(found.q)), kernels.tried
 
 
 def seats_of(plan: Plan) -> np.ndarray:
@@ -150,7 +153,7 @@ def _together(
     """Put in those that join, solved together with the bearer."""
     needed = (ahead >= 0) | (behind >= 0)
     lanes = found.on.shape[-1]
-    block = block_size(needed.shape[0])
+    block = min(block_size(needed.shape[0]), _TOGETHER)
     work = work_list(needed, block)
 
     def step(which: Array, _: Array, found: "Touches") -> "Touches":
@@ -213,36 +216,39 @@ def _settle(seats: Given, left: Left, start: Contact) -> Contact:
     """
     still = max(_STILL, 10.0 * float(jnp.finfo(seats.begins.dtype).eps))
 
-    def round(p: Array, q: Array, on: Array) -> Contact:
-        begins, ends = neighbours(on, p, q, seats.begins, seats.ends)
-        return seats.between(begins, ends, left)[0]
-
     def step(loop):
-        count, _, tried, now, history = loop
-        new = round(tried[0], tried[1], now.on)
+        count, moving, guess, now, history, tried = loop
+        begins, ends = neighbours(now.on, guess[:3], guess[3:], seats.begins, seats.ends)
+        new, tried = seats.solve(begins, ends, left, tried)
+        # What has settled stays, so that it does not depend on who else is in the block.
+        new = choose(moving[None], new, now)
         both = jnp.concatenate([new.p, new.q])
-        shift = both - jnp.concatenate(tried)
+        shift = both - guess
         shift = jnp.where(new.on[None], shift, 0.0)
         same = jnp.all(new.on == now.on, axis=0)
         far = jnp.max(jnp.abs(shift), axis=(0, 1)) > still
-        moved = far | ~same
+        moved = moving & (far | ~same)
         # A change of contacts makes a new problem: what came before says nothing.
         history = jax.tree.map(
             lambda x: jnp.where(jnp.broadcast_to(same, x.shape), x, 0.0), history
         )
         best = _mixed(both, shift, history)
-        usable = same & (count > 0)
+        # Far leaps end on other sides of surfaces.
+        leap, reach = (jnp.max(jnp.abs(x), axis=(0, 1)) for x in (best - both, shift))
+        usable = same & (count > 0) & (leap < _LEAP * reach)
         mixed = jnp.where(usable[None, None], best, both)
         older, last = history[1], (both, shift, jnp.where(same, 1.0, 0.0))
         history = (older, last)
-        return count + 1, moved, (mixed[:3], mixed[3:]), new, history
+        return count + 1, moved, mixed, new, history, tried
 
     zero = jnp.zeros((6, *seats.usable.shape), seats.begins.dtype)
     past = (zero, zero, zero[0, 0])
-    tried = (start.p, start.q)
-    loop = (jnp.zeros((), int), jnp.ones_like(seats.usable[0]), tried, start, (past, past))
+    guess = jnp.concatenate([start.p, start.q])
+    tried = Tried.nothing(seats.usable, guess.dtype)
+    moving = jnp.ones_like(seats.usable[0])
+    loop = (jnp.zeros((), int), moving, guess, start, (past, past), tried)
     go_on = lambda loop: (loop[0] < _ROUNDS) & jnp.any(loop[1])  # noqa: E731
-    _, moved, _, found, _ = jax.lax.while_loop(go_on, step, loop)
+    _, moved, _, found, _, _ = jax.lax.while_loop(go_on, step, loop)
     # Where no balance is found the bearer holds the string alone.
     lost = moved[None]
     found = choose(lost, start, found)

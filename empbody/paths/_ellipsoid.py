@@ -20,10 +20,10 @@ from jaxtyping import Array, Bool, Float
 from ._compact import on_those
 from ._geodesic import Geodesic
 from ._shooting import arrival, chain_start, corrected, frame_of, land, launch, rotate, shoot
-from ._vectors import dot
+from ._vectors import dot, length
 
-_PASSES = ((4, 5), (4, 6), (24, 30))
-"""Coarse and all passes of a block in each round; the next takes what has not converged."""
+_PASSES = (16, 24)
+"""Coarse and all passes of a block at most."""
 _NEAR, _TOLERANCE = 3e-4, 1e-6
 """Angles that the last pass of each kind may correct; what is left is about the square."""
 _TURN = 0.4
@@ -64,38 +64,32 @@ def _solve(a: Array, b: Array, s: Array, side: Array, on: Array, steps: int) -> 
 
 
 def _solve_flat(given: Array, on: Array, steps: int) -> Array:
-    size = on.shape[0]
-    rows = jnp.zeros((13, size), given.dtype).at[jnp.array([0, 2, 4])].set(1)
-    rows = rows.at[12].set(jnp.where(on, -1, 1))
-    limits = jnp.asarray(_PASSES)
-
-    def again(loop):
-        count, rows = loop
-        function = functools.partial(
-            _solve_block, steps=steps, first=count == 0, limits=limits[count]
-        )
-        columns = jnp.concatenate([given, rows])
-        return count + 1, on_those(function, rows[12] <= 0, rows, columns)
-
-    def go_on(loop):
-        return (loop[0] < len(_PASSES)) & jnp.any(loop[1][12] <= 0)
-
-    return lax.while_loop(go_on, again, (jnp.zeros((), int), rows))[1]
+    rows = _unknown(on, given.dtype)
+    function = functools.partial(_solve_block, steps=steps, warm=False)
+    return on_those(function, on, rows, jnp.concatenate([given, rows]))
 
 
-def _solve_block(columns: Array, *, steps: int, first: Array, limits: Array) -> Array:
-    """Shoot and correct, first with few steps, until all have converged; what has, stays."""
+def _unknown(on: Array, dtype: jnp.dtype) -> Array:
+    """Rows before anything is known; those that are not on count as converged."""
+    rows = jnp.zeros((13, on.shape[0]), dtype).at[jnp.array([0, 2, 4])].set(1)
+    return rows.at[12].set(jnp.where(on, -1, 1))
+
+
+def _solve_block(columns: Array, *, steps: int, warm: Array | bool) -> Array:
+    """Shoot and correct, first with few steps, until all have converged; what has, stays.
+
+    `warm` means that the rows hold the solution of a problem nearby."""
     given, rows = columns[:12], columns[12:]
     f = frame_of(given[:3], given[3:6], given[6:9], given[9:])
     tolerance = max(_TOLERANCE, 1e3 * float(jnp.finfo(given.dtype).eps))
 
     def go_on(loop):
-        return (loop[0] < limits[1]) & jnp.any(loop[2][12] <= 0)
+        return (loop[0] < _PASSES[1]) & jnp.any(loop[2][12] <= 0)
 
     def body(loop):
         count, enough, rows = loop
         old = _unpack(rows)
-        fine = jnp.all(old.converged >= 0) | (count >= limits[0])
+        fine = jnp.all(old.converged >= 0) | (count >= _PASSES[0])
         few = jnp.minimum((enough + 2) // 3, enough)
         shot = shoot(f, old.start[0], old.start[1], old.tau, jnp.where(fine, enough, few))
         error = jnp.maximum(jnp.abs(shot.short), jnp.abs(shot.turn))
@@ -116,7 +110,7 @@ def _solve_block(columns: Array, *, steps: int, first: Array, limits: Array) -> 
         c, d, tau = chain_start(f)
         return jnp.concatenate([c[None], d[None], rows[2:4], tau[None], rows[5:]])
 
-    rows = lax.cond(first, start, lambda rows: rows, rows)
+    rows = lax.cond(warm, lambda rows: rows, start, rows)
     loop = (jnp.zeros((), int), jnp.asarray(steps, int), rows)
     return lax.while_loop(go_on, body, loop)[2]
 
@@ -159,6 +153,43 @@ def _with_slopes_jvp(primals, tangents):
     return _with_slopes(*primals), rate
 
 
+class Tried(NamedTuple):
+    """A start for the next of several problems that are near each other."""
+
+    rows: Float[Array, "13 *batch"]
+    known: Bool[Array, ""]
+
+    @staticmethod
+    def nothing(on: Bool[Array, "*batch"], dtype: jnp.dtype) -> "Tried":
+        rows = _unknown(on.reshape(-1), dtype)
+        return Tried(rows.reshape(13, *on.shape), jnp.zeros((), bool))
+
+
+def ellipsoid_block(
+    a: Float[Array, "3 *batch"],
+    b: Float[Array, "3 *batch"],
+    semi_axes: Float[Array, "3 *batch"],
+    side: Float[Array, "3 *batch"],
+    on: Bool[Array, "*batch"],
+    tried: Tried,
+    *,
+    steps: int = 8,
+) -> tuple[Geodesic, Tried]:
+    """`ellipsoid_path` for a block of strings that are nearly all in contact, all at once and
+    without derivatives."""
+    wanted, on, given = _guarded(a, b, semi_axes, side, on)
+    flat = jnp.concatenate([x.reshape(3, -1) for x in given])
+    # A solution nearby is a start, not yet a solution.
+    rows = tried.rows.reshape(13, -1)
+    rows = rows.at[12].set(jnp.where(on.reshape(-1), -1, 1))
+    rows = _solve_block(jnp.concatenate([flat, rows]), steps=steps, warm=tried.known)
+    rows = rows.reshape(13, *on.shape)
+    x = _unpack(rows)
+    free = length(x.p - given[0]) + length(given[1] - x.q)
+    found = _cut(x.p, x.q, x.length - free, x.length, x.converged, on, wanted)
+    return found, Tried(rows, jnp.ones((), bool))
+
+
 def ellipsoid_path(
     a: Float[Array, "3 *batch"],
     b: Float[Array, "3 *batch"],
@@ -182,7 +213,15 @@ def ellipsoid_path(
 
     The path is differentiable any number of times in both modes to a, b and `semi_axes`.
     """
-    # Without contact: some string over the unit sphere, whose derivatives are cut.
+    wanted, on, (start, end, s, hint) = _guarded(a, b, semi_axes, side, on)
+    p, q, arc, length, converged = _path(start, end, s, hint, on, steps)
+    return _cut(p, q, arc, length, converged, on, wanted)
+
+
+def _guarded(
+    a: Array, b: Array, semi_axes: Array, side: Array, on: Array
+) -> tuple[Array, Array, tuple[Array, Array, Array, Array]]:
+    """Without contact: some string over the unit sphere, whose derivatives are cut."""
     one, zero = jnp.ones_like(a[0]), jnp.zeros_like(a[0])
     gap = (b - a) / semi_axes
     apart = dot(gap, gap) > 1e-16
@@ -194,11 +233,18 @@ def ellipsoid_path(
     s = guard(semi_axes, one, one, one)
     start, end = guard(a, 2 * one, one, zero), guard(b, -2 * one, one, zero)
     hint = guard(lax.stop_gradient(side), zero, one, zero)
-    p, q, arc, length, converged = _path(start, end, s, hint, on, steps)
-    cut = lambda x: jnp.where(jnp.broadcast_to(on, x.shape), x, 0)  # noqa: E731
+    return wanted, on, (start, end, s, hint)
+
+
+def _cut(
+    p: Array, q: Array, arc: Array, length: Array, converged: Array, on: Array, wanted: Array
+) -> Geodesic:
     # Where the straight line clears the surface there is no arc but a negative one.
     found = jnp.where(on, (converged > 0) & (arc >= -1e-9 * length), ~wanted)
-    return Geodesic(cut(p), cut(q), cut(arc), cut(length), found)
+    p, q, arc, length = (
+        jnp.where(jnp.broadcast_to(on, x.shape), x, 0) for x in (p, q, arc, length)
+    )
+    return Geodesic(p, q, arc, length, found)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(5,))

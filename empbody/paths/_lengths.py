@@ -66,18 +66,31 @@ def _moment_arms(model: Model, q: Coordinates) -> Float[Array, "nq nm"]:
     return _arms((model, q))
 
 
-@eqx.filter_jit
 def lengthening_speeds(model: Model, q: Coordinates, qd: Coordinates) -> Float[Array, " nm"]:
-    """dL/dt = ∂L/∂q · q̇ (m/s); positive while the unit lengthens."""
+    """dL/dt = ∂L/∂q · q̇ (m/s); positive while the unit lengthens. Raises as `path_lengths`."""
+    require_ranges(model, q)
+    return _lengthening_speeds(model, q, qd)
+
+
+@eqx.filter_jit
+def _lengthening_speeds(model: Model, q: Coordinates, qd: Coordinates) -> Float[Array, " nm"]:
     q, qd = coordinates(model, q=q, qd=qd)
     return -(qd @ _arms((model, q)))
 
 
-@eqx.filter_jit
 def lengths_and_arms(
     model: Model, q: Coordinates
 ) -> tuple[Float[Array, " nm"], Float[Array, "nq nm"]]:
-    """Lengths and moment arms together, for the price of the moment arms."""
+    """Lengths and moment arms together, for the price of the moment arms. Raises as
+    `path_lengths`."""
+    require_ranges(model, q)
+    return _lengths_and_arms(model, q)
+
+
+@eqx.filter_jit
+def _lengths_and_arms(
+    model: Model, q: Coordinates
+) -> tuple[Float[Array, " nm"], Float[Array, "nq nm"]]:
     (q,) = coordinates(model, q=q)
     both = _both((model, q))
     return both[0], both[1:]

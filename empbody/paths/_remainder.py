@@ -45,7 +45,6 @@ class Left(NamedTuple):
 class Hook(NamedTuple):
     """A one-sided surface that holds a string against the shorter way."""
 
-    held: Bool[Array, "..."]
     turn: Float[Array, "3 ..."]
     """Axis about which the string then turns."""
     foot: Float[Array, "3 ..."]
@@ -77,7 +76,13 @@ def hook(
     none = jnp.where(cylinder, _CYLINDER_HOLD[1], _ROUND_HOLD[1])
     grip = jnp.where(beside > 0.0, 1.0 - _smooth((distance - full) / (none - full)), 1.0)
     grip = grip * _smooth(-preference / _DOUBT) * _smooth(_opening(a, b) / _OPENING)
-    return Hook(grip > 0.0, -normal, foot, grip)
+    return Hook(-normal, foot, grip)
+
+
+def next_to_nothing(size: Array) -> float:
+    """A size so small that a surface of it makes no string longer than rounding does, though
+    slopes per size would suffer."""
+    return 30.0 * float(jnp.finfo(size.dtype).eps) ** 0.5
 
 
 def _lean(point: Array, side: Array, normal: Array) -> Array:

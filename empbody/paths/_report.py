@@ -1,8 +1,10 @@
-"""What is doubtful about paths at a pose: points out of range, points inside surfaces."""
+"""What is doubtful about paths at a pose: points out of range, points inside surfaces, strings
+that were not found."""
 
 from typing import Any
 
-import jax
+import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -10,6 +12,7 @@ from ..model import Model
 from ..model._checks import is_concrete
 from ._effective import sample_strings
 from ._geometry import pick
+from ._plan import plan_of
 
 
 def require_ranges(model: Model, q: Any) -> None:
@@ -46,33 +49,57 @@ def out_of_range(model: Model, q: np.ndarray) -> list[str]:
 def check_paths(model: Model, q: Float[Array, " nq"] | np.ndarray | list[float]) -> tuple[str, ...]:
     """What a user should know about the paths at pose q, a sentence each; empty if all is well.
 
-    Names moving points outside their range, and path points inside a surface that their path
-    may lie on: the path there goes over a smaller surface through the point, or, if the point
-    is fixed in the surface's own body, straight.
+    Names moving points outside their range; path points inside a surface that their path may
+    lie on: the path there goes over a smaller surface through the point, or, if the point is
+    fixed in the surface's own body, straight; and surfaces on which the shortest string was
+    not found: length and moment arms are finite there, but not to be relied upon.
     """
     here = np.asarray(q, dtype=float)
     if here.shape != (model.nq,):
         raise ValueError(f"q has shape {here.shape}; {model.nq} coordinates are expected")
-    return (*out_of_range(model, here), *_inside(model, here))
+    found = out_of_range(model, here)
+    if model.paths.layout.wraps:
+        inside, lost = (np.asarray(x) for x in _doubts(model, jnp.asarray(here)))
+        found += [*_inside(model, inside), *_not_found(model, lost)]
+    return tuple(found)
 
 
-def _inside(model: Model, q: np.ndarray) -> list[str]:
-    at = jax.numpy.asarray(q)
-    strings, _ = sample_strings(model, at)
-    plan, layout = strings.plan, model.paths.layout
-    surfaces = strings.slots
-    if surfaces is None:
-        return []
-    ends = pick(strings.begins, plan.rows), pick(strings.ends, plan.rows)
+@eqx.filter_jit
+def _doubts(model: Model, q: Array) -> tuple[Array, Array]:
+    """Slot by slot: whether the stretch's start, and its end, is inside (2, ns); and whether
+    the string was not found."""
+    strings, _ = sample_strings(model, q)
+    surfaces, t, rows = strings.slots, strings.touches, strings.plan.rows
+    assert surfaces is not None
+    assert t is not None
+    ends = (surfaces.local(pick(x, rows)) for x in (strings.begins, strings.ends))
+    return jnp.stack([surfaces.inside(x)[:, 0] for x in ends]), (t.on & ~t.converged)[:, 0]
+
+
+def _inside(model: Model, inside: np.ndarray) -> list[str]:
+    layout = model.paths.layout
+    plan = plan_of(layout, model.topology)
     found: dict[tuple[int, int], str] = {}
-    for which, world in enumerate(ends):
-        inside = np.asarray(surfaces.inside(surfaces.local(world)))[:, 0]
-        for number in np.flatnonzero(inside):
-            slot = plan.slots[number]
-            point = slot.stretch if which else plan.before[plan.rows[number]][0]
-            unit = layout.unit_of(point)
-            found[(point, slot.surface)] = (
-                f"point {point - layout.starts[unit] + 1} of {layout.names[unit]!r} is inside "
-                f"wrap surface {layout.surfaces[slot.surface].name!r}"
-            )
+    for which, number in np.argwhere(inside):
+        slot = plan.slots[number]
+        point = slot.stretch if which else plan.before[plan.rows[number]][0]
+        unit = layout.unit_of(point)
+        found[(point, slot.surface)] = (
+            f"point {point - layout.starts[unit] + 1} of {layout.names[unit]!r} is inside "
+            f"wrap surface {layout.surfaces[slot.surface].name!r}"
+        )
     return list(found.values())
+
+
+def _not_found(model: Model, lost: np.ndarray) -> list[str]:
+    layout = model.paths.layout
+    slots = plan_of(layout, model.topology).slots
+    names = [
+        (layout.names[layout.unit_of(slots[k].stretch)], layout.surfaces[slots[k].surface].name)
+        for k in np.flatnonzero(lost)
+    ]
+    return [
+        f"no shortest string was found for {unit!r} over wrap surface {surface!r}: its length and "
+        "moment arms are not to be relied upon here"
+        for unit, surface in dict.fromkeys(names)
+    ]

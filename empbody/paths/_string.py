@@ -15,7 +15,7 @@ from ._contacts import Touches, slot_surfaces, touches
 from ._crowd import Given
 from ._geometry import Frames, LanePaths, Points, path_points, pick, surface_frames
 from ._plan import Plan, plan_of
-from ._remainder import Left
+from ._remainder import Left, next_to_nothing
 from ._surfaces import Surfaces
 from ._vectors import cross, direction, dot, kept, length, turn
 
@@ -215,7 +215,7 @@ def _squeezing(
     middle = slots.world(middle)
     whole = length(p - before) + arc + length(after - q)
     rate = whole + dot(before - middle, -comes) + dot(after - middle, -goes)
-    alive = scale > 0.0
+    alive = scale > next_to_nothing(scale)
     per_scale = jnp.where(on & alive, rate / jnp.where(alive, scale, 1.0), 0.0)
     push = jnp.where(on[None], -(comes + goes), 0.0)
     push = jnp.stack([dot(slots.rotation[:, k], push) for k in range(3)])

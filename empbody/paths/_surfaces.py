@@ -6,8 +6,7 @@ where it would touch if they were round. For cylinder and sphere that is the ans
 ellipsoid it is where the geodesic is looked for.
 """
 
-from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import equinox as eqx
 import jax
@@ -15,9 +14,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from ._circle import Round, bears, wound
-from ._ellipsoid import ellipsoid_path
+from ._ellipsoid import Tried, ellipsoid_block, ellipsoid_path
 from ._geodesic import Geodesic
-from ._remainder import Left, end_share, hook, outside_share
+from ._remainder import Left, end_share, hook, next_to_nothing, outside_share
 from ._torus import torus_block, torus_contact, torus_inside, torus_path
 from ._vectors import Tree, dot, length, turn, turn_back
 
@@ -123,7 +122,7 @@ class Surfaces(eqx.Module):
             scale = share * grip.grip
             # The less is left, the nearer it is to the straight line.
             other = Left((1.0 - scale)[None] * grip.foot, scale, grip.turn)
-            second = grip.held & ~self.torus
+            second = (scale > next_to_nothing(scale)) & ~self.torus
         if "ellipsoid" in self.has:
             sided = dot(self.side, self.side) > 0.0
             beside = dot(grip.foot, grip.foot)
@@ -170,9 +169,15 @@ class Surfaces(eqx.Module):
         is_torus, tube, ring, x, y, before = self._cut(
             "torus", self.torus, self.size[0], self.size[1], a, b, on
         )
-        clear = ~(torus_inside(x, tube, ring) | torus_inside(y, tube, ring))
-        bearing = jnp.where(is_torus, clear & torus_contact(x, y, tube, ring), before)
-        return self._put("torus", on, bearing)
+
+        def bearing() -> Array:
+            clear = ~(torus_inside(x, tube, ring) | torus_inside(y, tube, ring))
+            return jnp.where(is_torus, clear & torus_contact(x, y, tube, ring), before)
+
+        # Among surfaces of which it is not known what they are there is seldom a torus.
+        unknown = not self.rows
+        found = jax.lax.cond(jnp.any(is_torus), bearing, lambda: before) if unknown else bearing()
+        return self._put("torus", on, found)
 
     def excess(
         self,
@@ -239,30 +244,47 @@ class Surfaces(eqx.Module):
         return [put(x, y) for x, y in zip(old, found[1:], strict=True)]
 
 
-class Kernels(NamedTuple):
-    """Geodesics: ways to find them."""
+class Kernels(Protocol):
+    """Ways to find geodesics."""
 
-    ellipsoid: Callable[..., Geodesic]
-    torus: Callable[..., Geodesic]
+    def ellipsoid(self, a: Array, b: Array, axes: Array, side: Array, on: Array) -> Geodesic: ...
 
-
-DIFFERENTIABLE = Kernels(ellipsoid_path, torus_path)
+    def torus(self, a: Array, b: Array, tube: Array, ring: Array, on: Array) -> Geodesic: ...
 
 
-def _if_any(kernel: Callable[..., Geodesic]) -> Callable[..., Geodesic]:
-    """Nothing is computed where nothing is wanted."""
+class Differentiable:
+    """For all slots, most of which are not in contact."""
 
-    def on_block(*arguments: Array) -> Geodesic:
-        on = arguments[-1]
-        zero = jnp.zeros_like(arguments[0])
+    def ellipsoid(self, a: Array, b: Array, axes: Array, side: Array, on: Array) -> Geodesic:
+        return ellipsoid_path(a, b, axes, side, on)
+
+    def torus(self, a: Array, b: Array, tube: Array, ring: Array, on: Array) -> Geodesic:
+        return torus_path(a, b, tube, ring, on)
+
+
+class ValuesOnly:
+    """For a block of strings that are nearly all in contact, without derivatives.
+
+    `tried` is what is known from a problem nearby; afterwards, what is known from this one.
+    """
+
+    def __init__(self, tried: Tried) -> None:
+        self.tried = tried
+
+    def ellipsoid(self, a: Array, b: Array, axes: Array, side: Array, on: Array) -> Geodesic:
+        zero = jnp.zeros_like(a)
         none = Geodesic(zero, zero, zero[0], zero[0], ~on)
-        return jax.lax.cond(jnp.any(on), kernel, lambda *_: none, *arguments)
+        arguments = (a, b, axes, side, on, self.tried)
+        found, self.tried = jax.lax.cond(
+            jnp.any(on), ellipsoid_block, lambda *_: (none, self.tried), *arguments
+        )
+        return found
 
-    return on_block
+    def torus(self, a: Array, b: Array, tube: Array, ring: Array, on: Array) -> Geodesic:
+        zero = jnp.zeros_like(a)
+        none = Geodesic(zero, zero, zero[0], zero[0], ~on)
+        return jax.lax.cond(jnp.any(on), torus_block, lambda *_: none, a, b, tube, ring, on)
 
-
-VALUES = Kernels(_if_any(ellipsoid_path), _if_any(torus_block))
-"""For a block of strings that are nearly all in contact, without derivatives."""
 
 _UNSURE = 0.1
 """Squared distance of the line from the centre, in radii, below which both ways are tried."""

@@ -18,7 +18,7 @@ from ._events import AbstractEvent, CoordinateLimit, StateCondition, fired, grou
 from ._first_crossing import FirstCrossing
 from ._loops import failing_softly
 from ._methods import with_stage_tolerances
-from ._muscles import Drive, as_state, as_vector, muscle_rates
+from ._muscles import Drive, as_state, as_vector, known_range, muscle_rates
 from ._solution import Solution, closure_errors, energies
 from ._status import judge
 
@@ -146,11 +146,13 @@ def _excitations(
     return jnp.where(jnp.isfinite(q[:, :1]), rows, jnp.nan)
 
 
-def _good_start(options: Options, model: Model, start: Array, slope: Array) -> Bool[Array, ""]:
+def _good_start(
+    options: Options, model: Model, limits: tuple[Array, Array], start: Array, slope: Array
+) -> Bool[Array, ""]:
     """Finite, within the ranges and limits, and with an acceleration."""
     nq = model.nq
     q, qd = start[:nq], start[nq : 2 * nq]
-    good = jnp.all((q >= model.lower) & (q <= model.upper))
+    good = jnp.all((q >= limits[0]) & (q <= limits[1]))
     good &= jnp.all(jnp.isfinite(start)) & jnp.all(jnp.isfinite(slope))
     for event in options.events:
         if isinstance(event, CoordinateLimit):
@@ -158,11 +160,11 @@ def _good_start(options: Options, model: Model, start: Array, slope: Array) -> B
     return good
 
 
-def _in_range(model: Model, q: Float[Array, "rows nq"]) -> Bool[Array, ""]:
+def _in_range(limits: tuple[Array, Array], q: Float[Array, "rows nq"]) -> Bool[Array, ""]:
     """Whether all rows stay in the coordinates' ranges; an event may end on the limit."""
-    width = model.upper - model.lower
+    width = limits[1] - limits[0]
     slack = 1e-6 * jnp.where(jnp.isfinite(width), width, 1.0)  # one-sided ranges have no width
-    low, high = model.lower - slack, model.upper + slack
+    low, high = limits[0] - slack, limits[1] + slack
     return ~jnp.any((q < low[None]) | (q > high[None]))  # rows not reached are NaN: no verdict
 
 
@@ -229,7 +231,8 @@ def solve(
     if muscles is not None:
         start = jnp.concatenate([start, as_vector(muscles)])
     slope = _rates(ts[0], start, _Args(soft, tau, drive, muscles, jnp.asarray(True)))
-    good = _good_start(options, model, start, slope)
+    limits = known_range(model, drive)
+    good = _good_start(options, model, limits, start, slope)
     # A start that is not usable stands still, so that it costs a batch nothing.
     y0 = jnp.where(good | jnp.isfinite(start), start, 0.0)
     out, times, states, t_final, y_final = _integrate(
@@ -265,7 +268,7 @@ def solve(
             good_start=good,
             at_end=t_final >= ts[-1],
             finite=finite,
-            in_range=_in_range(model, jnp.concatenate([q, q_final[None]])),
+            in_range=_in_range(limits, jnp.concatenate([q, q_final[None]])),
         ),
         result=out.result,
         stats={name: out.stats[name] for name in sorted(out.stats)},

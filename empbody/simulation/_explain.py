@@ -4,6 +4,7 @@ import diffrax
 import numpy as np
 
 from ..model import Model
+from ..paths._report import out_of_range
 from ._core import Options
 from ._inputs import why_bad_start
 from ._loops import why_open
@@ -62,13 +63,26 @@ def _where_it_left(solution: Solution, model: Model) -> str:
     rows = np.vstack([np.asarray(solution.q), np.asarray(solution.q_final)[None]])
     times = np.append(np.asarray(solution.ts), float(solution.t_final))
     excess = np.maximum(low - rows, rows - high)
-    row = int(np.flatnonzero((excess > 1e-9).any(axis=1))[0])
+    left = np.flatnonzero((excess > 1e-9).any(axis=1))
+    row = int(left[0]) if left.size else len(rows)
+    sooner = None if solution.muscles is None else _where_points_left(model, rows[:row], times)
+    if sooner is not None:
+        return sooner
     k = int(np.argmax(excess[row]))
     name = model.coordinate_names[k]
     return (
         f"coordinate {name!r} left its range {low[k]:.6g} to {high[k]:.6g} by t = "
         f"{times[row]:.6g} s; stop there with event=CoordinateLimit({name!r}), or widen the range"
     )
+
+
+def _where_points_left(model: Model, rows: np.ndarray, times: np.ndarray) -> str | None:
+    """The muscle whose moving point is out of its range, if any, and since when."""
+    for row, t in zip(rows, times, strict=False):
+        problems = out_of_range(model, row) if np.isfinite(row).all() else []
+        if problems:
+            return f"by t = {t:.6g} s a muscle's path is not known any more: {problems[0]}"
+    return None
 
 
 def _ahead(model: Model, q: np.ndarray, qd: np.ndarray, reach: float) -> str | None:

@@ -9,6 +9,7 @@ from jaxtyping import Array, Float
 from ..model import Model
 from ..model._checks import is_concrete
 from ..muscles import HillState
+from ..paths._report import out_of_range
 from ._events import AbstractEvent, CoordinateLimit
 from ._loops import why_open
 
@@ -102,6 +103,9 @@ def why_bad_start(
                 f"q0 puts coordinate {name!r} at {q0[k]:.6g}, outside its range {lower[k]:.6g} "
                 f"to {upper[k]:.6g}"
             )
+    outside = [] if muscles is None else out_of_range(model, q0)
+    if outside:
+        return f"q0 is not usable: {outside[0]}"
     reason = why_open(model, q0)
     if reason is not None:
         return f"q0 is not a position of the mechanism: {reason}"

@@ -14,8 +14,8 @@ from jaxtyping import Array, Float
 
 from ..model import Model
 from ..model._checks import is_concrete
-from ..muscles import HillState, MuscleState, initial_muscle_state
-from ..muscles._forces import full_state, hill_muscles, per_unit, without_muscles
+from ..muscles import HillState, MuscleState
+from ..muscles._forces import balanced_state, full_state, hill_muscles, per_unit, without_muscles
 from ..paths import lengths_and_arms
 from ._loops import failing_softly
 
@@ -81,7 +81,7 @@ def start_of_muscles(model: Model, state: Any, drive: Drive | None, q: Array, qd
             )
         return None
     if state is None:
-        return initial_muscle_state(failing_softly(model), q, qd)
+        return balanced_state(failing_softly(model), q, qd, None)
     if not isinstance(state, HillState):
         raise ValueError(
             f"muscle_state is a {type(state).__name__}; give a HillState, such as "
@@ -108,6 +108,17 @@ def as_state(like: HillState, vector: Float[Array, "*samples n"]) -> HillState:
     _, structure = jax.tree.flatten(like)
     parts = jnp.split(vector, structure.num_leaves, axis=-1) if structure.num_leaves else []
     return jax.tree.unflatten(structure, parts)
+
+
+def known_range(
+    model: Model, drive: Drive | None
+) -> tuple[Float[Array, " nq"], Float[Array, " nq"]]:
+    """Where the model is known to hold: in the coordinates' ranges and, where muscles pull, in
+    those of their moving points."""
+    if drive is None or not model.paths.moving:
+        return model.lower, model.upper
+    low, high = jnp.moveaxis(model.paths.moving_range, -1, 0)
+    return jnp.maximum(model.lower, low.max(axis=0)), jnp.minimum(model.upper, high.min(axis=0))
 
 
 def muscle_rates(

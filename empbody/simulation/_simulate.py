@@ -93,8 +93,9 @@ def simulate(
       `throw=False` see `Solution.status` and `Solution.reached`.
 
     Implicit rhythms run with on_failure="nan" here, so that steps beyond their range are
-    tried again shorter. A saved row outside a coordinate's range in the model is a
-    failure; use `CoordinateLimit` to stop there.
+    tried again shorter. A saved row outside a coordinate's range in the model, or, where
+    muscles are excited, outside the range of a moving point, is a failure; use
+    `CoordinateLimit` to stop there.
 
     **Raises:** `ValueError` for wrong shapes, names and times; `SimulationError` for
     failures and unusable starts, if `throw`.

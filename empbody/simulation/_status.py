@@ -23,8 +23,9 @@ class SimulationStatus(eqx.Enumeration):
     )
     not_finite = "simulation: the state became NaN or infinite; make the fixed step smaller"
     left_range = (
-        "simulation: a coordinate left its range, where the model is not known to hold; stop "
-        "there with event=CoordinateLimit(name), or widen the range"
+        "simulation: a coordinate left its range or that of a muscle's moving point, where the "
+        "model is not known to hold; stop there with event=CoordinateLimit(name), or widen the "
+        "range"
     )
     solver_failed = "simulation: the solver failed"
 

@@ -1,0 +1,103 @@
+"""Motions that commands read: options, filters, gaps."""
+
+import argparse
+import dataclasses
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ..io import Motion, read_motion
+from ..model import Model
+from ._errors import CommandError
+from ._models import assignment, in_si, readable
+from ._progress import Progress
+
+
+def add_motion_arguments(parser: Any) -> None:
+    add = parser.add_argument
+    add("motion", metavar="MOTION", help="coordinates over time (.mot, .sto or .csv)")
+    add("--at", action="append", default=[], metavar="NAME=VALUE", type=assignment,
+        help="where a coordinate stands that the motion has not")  # fmt: skip
+    add("--fill-gaps", action="store_true", help="bridge gaps (NaN) between rows by splines")
+    add("--lowpass", type=_frequency, metavar="HZ",
+        help="filter the motion first: Butterworth, fourth order, without lag")  # fmt: skip
+    add("--spline", type=_spline, metavar="HZ",
+        help="cutoff of the smoothing splines, or 'auto' (default: splines go through every "
+        "point)")  # fmt: skip
+    add("--from", dest="start", type=float, metavar="S", help="leave out earlier rows")
+    add("--to", dest="stop", type=float, metavar="S", help="leave out later rows")
+
+
+def load_motion(
+    model: Model, arguments: argparse.Namespace, progress: Progress
+) -> tuple[Motion, list[str]]:
+    """The motion, and what a user should know about it."""
+    path = readable(arguments.motion)
+    held = in_si(model, arguments, "--at", arguments.at)
+    with progress.stage(f"reading {path.name}"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        motion = read_motion(
+            path,
+            model,
+            missing="default" if held else "raise",
+            gaps="interpolate" if arguments.fill_gaps else "raise",
+        )
+    for name in motion.filled:
+        if name not in held:
+            raise CommandError(
+                f"{path} has no column for {name}; say where it stands with --at {name}=VALUE"
+            )
+    for name in held:
+        if name not in motion.filled:
+            raise CommandError(f"--at gives {name}, but {path} has a column for it")
+    q = motion.q.copy()
+    for name, value in held.items():
+        q[:, model.coordinate_index(name)] = value
+    notes = list(motion.warnings)
+    if motion.extra:
+        shown = ", ".join(motion.extra[:6]) + (" ..." if len(motion.extra) > 6 else "")
+        notes.append(f"{len(motion.extra)} columns are no free coordinates of the model: {shown}")
+    notes += _beyond(model, q)
+    return _cut(dataclasses.replace(motion, q=q), arguments), notes
+
+
+def _beyond(model: Model, q: np.ndarray) -> list[str]:
+    """Coordinates that leave their range."""
+    low, high = np.asarray(model.lower)[None], np.asarray(model.upper)[None]
+    beyond = np.sum((q < low - 1e-6) | (q > high + 1e-6), axis=0)
+    return [
+        f"{name} leaves its range in {count} rows"
+        for name, count in zip(model.coordinate_names, beyond.tolist(), strict=True)
+        if count
+    ]
+
+
+def _cut(motion: Motion, arguments: argparse.Namespace) -> Motion:
+    keep = np.ones(motion.time.size, dtype=bool)
+    if arguments.start is not None:
+        keep &= motion.time >= arguments.start - 1e-12
+    if arguments.stop is not None:
+        keep &= motion.time <= arguments.stop + 1e-12
+    if not keep.any():
+        raise CommandError(
+            f"no row is between --from and --to: the motion goes from {motion.time[0]:g} to "
+            f"{motion.time[-1]:g} s"
+        )
+    qd = None if motion.qd is None else motion.qd[keep]
+    return dataclasses.replace(motion, time=motion.time[keep], q=motion.q[keep], qd=qd)
+
+
+def _frequency(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value > 0):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a frequency in Hz")
+    return value
+
+
+def _spline(text: str) -> float | str:
+    return "auto" if text == "auto" else _frequency(text)

@@ -1,0 +1,118 @@
+"""`empbody share`: which muscles bear the moments of a motion."""
+
+import argparse
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..io import Table
+from ..muscles import HillMuscles
+from ..pipeline import inverse_dynamics_along
+from ..sharing import SharingStatus, share_frames
+from ._errors import CommandError
+from ._models import add_model_parser, finish, load_model, save_table, writable
+from ._motions import add_motion_arguments, load_motion
+from ._progress import Progress
+
+COSTS = ("activation_squared", "activation_cubed", "force_squared")
+
+DESCRIPTION = """\
+Share the joint moments that a motion needs among the muscles, so that the cost is least:
+activations and forces, with tendons taken as rigid. Where the muscles cannot give what is
+needed, reserve moments (--reserve) fill in, at a price.
+
+Labels of the file: <muscle>_activation, <muscle>_force (N), <coordinate>_reserve (N m or N).
+"""
+
+
+def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
+    parser = add_model_parser(
+        commands, common, "share", "muscle forces of a motion, at least cost", DESCRIPTION,
+        wraps=True,
+    )  # fmt: skip
+    parser.set_defaults(command=run)
+    add_motion_arguments(parser)
+    add = parser.add_argument
+    add("--cost", choices=COSTS, default=COSTS[0], help="default: %(default)s")
+    add("--reserve", type=float, default=1.0, metavar="X",
+        help="optimal moment or force of the reserves (N m or N): the smaller the dearer; 0 "
+        "means none (default: %(default)g)")  # fmt: skip
+    add("--no-passive", action="store_true", help="leave out passive forces of the muscles")
+    add("--elements", action="store_true",
+        help="take off what springs, dampers and limit forces of the model give")  # fmt: skip
+    add("--out", required=True, metavar="FILE.sto", help="table to write")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    out = writable(arguments.out, ".sto", ".mot", ".csv")
+    if not (np.isfinite(arguments.reserve) and arguments.reserve >= 0):
+        raise CommandError(f"--reserve {arguments.reserve:g}: a number from 0 up is needed")
+    progress = Progress(quiet=arguments.quiet)
+    model = load_model(arguments, progress)
+    if not isinstance(model.muscles, HillMuscles):
+        raise CommandError(f"{arguments.model} has no muscles that could give force")
+    motion, notes = load_motion(model, arguments, progress)
+    smoothing = {"lowpass": arguments.lowpass, "spline": arguments.spline}
+    with progress.counting("inverse dynamics") as count:
+        need = inverse_dynamics_along(
+            model, motion, **smoothing, elements=arguments.elements, progress=count
+        )
+    options: dict[str, Any] = {
+        "cost": arguments.cost,
+        "reserves": arguments.reserve or None,
+        "passive": not arguments.no_passive,
+    }
+    with progress.counting("sharing among muscles") as count:
+        frames = (jnp.asarray(x) for x in (need.q, need.qd, need.tau))
+        found = share_frames(model, *frames, progress=count, **options)
+    found = jax.tree.map(np.asarray, found)
+    labels = [f"{name}_activation" for name in model.muscle_names]
+    labels += [f"{name}_force" for name in model.muscle_names]
+    labels += [f"{name}_reserve" for name in model.coordinate_names]
+    columns = np.concatenate([found.activations, found.forces, found.reserves], axis=1)
+    save_table(out, Table(need.time, tuple(labels), columns, name="Muscle sharing"))
+    outcomes = _outcomes(found.status)
+    notes += _notes(outcomes, need.time.size)
+    peak = {
+        name: {"activation": float(a), "force_N": float(f)}
+        for name, a, f in zip(
+            model.muscle_names, found.activations.max(axis=0), found.forces.max(axis=0), strict=True
+        )
+    }
+    reserves = np.max(np.abs(found.reserves), axis=0)
+    summary = {
+        "out": str(out),
+        "rows": need.time.size,
+        "time_s": [float(need.time[0]), float(need.time[-1])],
+        "cost": arguments.cost,
+        "outcomes": outcomes,
+        "largest": peak,
+        "largest_reserve": dict(zip(model.coordinate_names, reserves.tolist(), strict=True)),
+        "largest_residual": float(np.nanmax(np.abs(found.residual))),
+        "notes": notes,
+    }
+    busy = sorted(peak.items(), key=lambda item: -item[1]["activation"])[:10]
+    width = max(len(name) for name, _ in busy)
+    lines = ["most active muscles: largest activation, force (N)"]
+    lines += [f"  {n:<{width}}  {p['activation']:6.3f}  {p['force_N']:9.2f}" for n, p in busy]
+    lines += [f"note: {note}" for note in notes] + [f"{need.time.size} rows in {out}"]
+    return finish(arguments, "share", progress, summary, lines)
+
+
+def _outcomes(status: Any) -> dict[str, int]:
+    """Rows by outcome."""
+    names = ("balanced", "needs_reserves", "infeasible", "unsolved", "bad_input")
+    found = {name: int(np.sum(status == getattr(SharingStatus, name))) for name in names}
+    return {name: count for name, count in found.items() if count}
+
+
+def _notes(outcomes: dict[str, int], rows: int) -> list[str]:
+    words = {
+        "needs_reserves": "need reserves: the muscles alone cannot give these moments",
+        "infeasible": "ask for more than the muscles can give; allow reserves with --reserve",
+        "unsolved": "were not solved",
+        "bad_input": "have no finite moments or moment arms",
+    }
+    return [f"{outcomes[k]} of {rows} rows {v}" for k, v in words.items() if k in outcomes]

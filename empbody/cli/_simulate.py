@@ -1,0 +1,265 @@
+"""`empbody simulate`: forward simulation of a model, with or without its muscles."""
+
+import argparse
+import math
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ..io import Table, read_table
+from ..io._matching import match
+from ..model import Model
+from ..muscles import HillMuscles
+from ..pipeline import rotational
+from ..simulation import CoordinateLimit, Solution, simulate
+from ..solvers import SOLVERS
+from ._errors import CommandError
+from ._models import (
+    add_model_parser,
+    assignment,
+    finish,
+    in_si,
+    load_model,
+    pairs,
+    pose,
+    readable,
+    save_table,
+    shown_pose,
+    unknown,
+    writable,
+)
+from ._progress import Progress
+
+DESCRIPTION = """\
+Forward simulation from a pose. Muscles act where excitations are given (--excite,
+--excitations); without any, the skeleton falls under gravity and the model's springs and
+dampers alone. The simulation stops where a coordinate reaches the end of its range, unless
+--no-limits.
+
+Labels of the file: OpenSim's names of states (/jointset/<joint>/<coordinate>/value and
+/speed, /forceset/<muscle>/activation and /fiber_length); angles in radians.
+"""
+
+
+def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
+    parser = add_model_parser(
+        commands, common, "simulate", "forward simulation of a model", DESCRIPTION, wraps=True
+    )
+    parser.set_defaults(command=run)
+    add = parser.add_argument
+    add("--duration", type=float, default=1.0, metavar="S", help="default: %(default)g s")
+    add("--rate", type=float, default=100.0, metavar="HZ",
+        help="rows per second of the result (default: %(default)g)")  # fmt: skip
+    add("--at", action="append", default=[], metavar="NAME=VALUE", type=assignment,
+        help="where a coordinate starts (default: the file's)")  # fmt: skip
+    add("--speed", action="append", default=[], metavar="NAME=VALUE", type=assignment,
+        help="how fast it starts, per second (default: at rest)")  # fmt: skip
+    add("--states", metavar="FILE", help="start from a row of a motion or states file")
+    add("--time", type=float, metavar="S", help="the row of --states (default: the first)")
+    add("--excite", action="append", default=[], metavar="MUSCLE=U", type=assignment,
+        help="constant excitation, 0 to 1; 'all' means all muscles")  # fmt: skip
+    add("--excitations", metavar="FILE.sto",
+        help="excitations over time, a column for each muscle")  # fmt: skip
+    add("--no-limits", action="store_true", help="let coordinates leave their ranges")
+    add("--solver", default="tsit5", choices=tuple(SOLVERS), metavar="NAME",
+        help=f"{', '.join(SOLVERS)} (default: %(default)s)")  # fmt: skip
+    add("--rtol", type=float, default=1e-6, metavar="X", help="default: %(default)g")
+    add("--max-steps", type=int, default=200_000, metavar="N", help="default: %(default)d")
+    add("--out", required=True, metavar="FILE.sto", help="states to write")
+
+
+class _OverTime(eqx.Module):
+    """Excitations by straight lines between the rows of a table, held at its ends."""
+
+    time: Float[Array, " rows"]
+    values: Float[Array, "rows nm"]
+
+    def __call__(self, t: Array, q: Array, qd: Array) -> Float[Array, " nm"]:
+        row = jnp.clip(jnp.searchsorted(self.time, t) - 1, 0, self.time.shape[0] - 2)
+        left, right = self.time[row], self.time[row + 1]
+        share = jnp.clip((t - left) / (right - left), 0.0, 1.0)
+        return self.values[row] * (1.0 - share) + self.values[row + 1] * share
+
+
+def run(arguments: argparse.Namespace) -> int:
+    out = writable(arguments.out, ".sto", ".mot", ".csv")
+    for name, least in (("duration", 0.0), ("rate", 0.0), ("rtol", 0.0), ("max_steps", 0)):
+        value = getattr(arguments, name)
+        if not (math.isfinite(value) and value > least):
+            raise CommandError(f"--{name.replace('_', '-')} {value:g} must be positive")
+    if arguments.time is not None and arguments.states is None:
+        raise CommandError("--time says which row of --states, but there is no --states")
+    progress = Progress(quiet=arguments.quiet)
+    model = load_model(arguments, progress)
+    start, q0, qd0 = _start(model, arguments)
+    excitation = _excitation(model, arguments)
+    model, events, notes = _limits(model, arguments, q0)
+    rows = max(2, round(arguments.duration * arguments.rate) + 1)
+    times = start + np.linspace(0.0, arguments.duration, rows)
+    with progress.stage(f"simulating {arguments.duration:g} s"):
+        solution = simulate(
+            model,
+            q0,
+            qd0,
+            times,
+            excitation=excitation,
+            solver=arguments.solver,
+            rtol=arguments.rtol,
+            atol=arguments.rtol,
+            max_steps=arguments.max_steps,
+            event=events or None,
+            progress=progress.bar,
+        )
+    reached = np.asarray(solution.reached)
+    end = float(solution.t_final)
+    stopped = _stop(solution, events)
+    if stopped:
+        notes.append(f"stopped at {end:.6g} s: {stopped} reached the end of its range")
+    table = _table(model, solution, reached)
+    save_table(out, table)
+    last = np.asarray(solution.q_final)
+    summary = {
+        "out": str(out),
+        "rows": int(reached.sum()),
+        "time_s": [float(times[0]), end],
+        "start": shown_pose(model, q0),
+        "end": shown_pose(model, last),
+        "stopped_by": stopped,
+        "muscles": excitation is not None,
+        "solver": arguments.solver,
+        "rtol": arguments.rtol,
+        "steps": int(solution.stats["num_accepted_steps"]),
+        "notes": notes,
+    }
+    width = max(len(name) for name in summary["start"])
+    lines = [f"from {times[0]:g} to {end:.6g} s in {summary['steps']} steps"]
+    lines += [
+        f"  {name:<{width}}  {a:12.6g} -> {b:12.6g}"
+        for (name, a), b in zip(summary["start"].items(), summary["end"].values(), strict=True)
+    ]
+    lines += [f"note: {note}" for note in notes] + [f"{summary['rows']} rows in {out}"]
+    return finish(arguments, "simulate", progress, summary, lines)
+
+
+def _start(model: Model, arguments: argparse.Namespace) -> tuple[float, np.ndarray, np.ndarray]:
+    """Time, coordinates and speeds at the start."""
+    q, qd, time = pose(model, arguments, ()), np.zeros(model.nq), 0.0
+    if arguments.states is not None:
+        table = read_table(readable(arguments.states))
+        if not table.time.size:
+            raise CommandError(f"{arguments.states} has no rows")
+        row = 0 if arguments.time is None else int(np.argmin(np.abs(table.time - arguments.time)))
+        time = float(table.time[row])
+        columns = match(table.labels, model.coordinate_names)
+        turns = rotational(model)
+        for k in range(model.nq):
+            scale = np.pi / 180 if table.in_degrees and turns[k] else 1.0
+            for column, vector in ((columns.values[k], q), (columns.speeds[k], qd)):
+                if column >= 0:
+                    vector[k] = table.data[row, column] * scale
+        if all(column < 0 for column in columns.values):
+            raise CommandError(f"{arguments.states} has no column for any coordinate of the model")
+    for name, value in in_si(model, arguments, "--at", arguments.at).items():
+        q[model.coordinate_index(name)] = value
+    for name, value in in_si(model, arguments, "--speed", arguments.speed).items():
+        qd[model.coordinate_index(name)] = value
+    if not np.all(np.isfinite(np.concatenate([q, qd]))):
+        raise CommandError(f"the start in {arguments.states} is not a number throughout")
+    return time, q, qd
+
+
+def _excitation(model: Model, arguments: argparse.Namespace) -> Any:
+    if not arguments.excite and arguments.excitations is None:
+        return None
+    if not isinstance(model.muscles, HillMuscles):
+        raise CommandError(f"{arguments.model} has no muscles that could be excited")
+    values = np.zeros(model.nm)
+    for name, value in pairs("--excite", arguments.excite):
+        if not 0.0 <= value <= 1.0:
+            raise CommandError(f"--excite {name}={value:g}: a number from 0 to 1 is needed")
+        if name == "all":
+            values[:] = value
+    for name, value in arguments.excite:
+        if name == "all":
+            continue
+        if name not in model.muscle_names:
+            raise CommandError(f"--excite {name}: {unknown('muscle', name, model.muscle_names)}")
+        values[model.muscle_index(name)] = value
+    if arguments.excitations is None:
+        return values
+    return _from_table(model, read_table(readable(arguments.excitations)), values)
+
+
+def _from_table(model: Model, table: Table, rest: np.ndarray) -> _OverTime:
+    """Columns by muscle name, bare or as the end of a path; others keep `rest`."""
+    values = np.repeat(rest[None], table.time.size, axis=0)
+    found = 0
+    for j, label in enumerate(table.labels):
+        name = label.removesuffix("/activation").removesuffix(".excitation").rsplit("/", 1)[-1]
+        if name in model.muscle_names:
+            values[:, model.muscle_index(name)] = table.data[:, j]
+            found += 1
+    if not found:
+        raise CommandError(f"table {table.name!r} has no column for any muscle of the model")
+    if not (np.all(np.isfinite(values)) and values.min() >= 0.0 and values.max() <= 1.0):
+        raise CommandError(f"table {table.name!r}: excitations must lie between 0 and 1")
+    time = table.time
+    if time.size == 1:
+        time, values = np.array([time[0], time[0] + 1.0]), np.repeat(values, 2, axis=0)
+    return _OverTime(jnp.asarray(time), jnp.asarray(values))
+
+
+def _limits(
+    model: Model, arguments: argparse.Namespace, q0: np.ndarray
+) -> tuple[Model, list[CoordinateLimit], list[str]]:
+    """The model, what stops it, and notes about the start."""
+    low, high = np.asarray(model.lower), np.asarray(model.upper)
+    bounded = np.isfinite(low) | np.isfinite(high)
+    if arguments.no_limits:
+        nowhere = jnp.full(model.nq, jnp.inf)
+        free = eqx.tree_at(lambda m: (m.lower, m.upper), model, (-nowhere, nowhere))
+        return free, [], []
+    outside = np.flatnonzero((q0 < low) | (q0 > high))
+    if outside.size:
+        k = int(outside[0])
+        shown = shown_pose(model, q0)
+        name = list(shown)[k]
+        raise CommandError(
+            f"the start has {name} = {list(shown.values())[k]:g}, outside the coordinate's range; "
+            "choose another with --at, or give --no-limits"
+        )
+    names = [model.coordinate_names[k] for k in np.flatnonzero(bounded).tolist()]
+    return model, [CoordinateLimit(name) for name in names], []
+
+
+def _stop(solution: Solution, events: list[CoordinateLimit]) -> str | None:
+    if solution.events is None:
+        return None
+    fired = np.flatnonzero(np.asarray(solution.events)).tolist()
+    return events[fired[0]].coordinate if fired else None
+
+
+def _table(model: Model, solution: Solution, reached: np.ndarray) -> Table:
+    """All states under OpenSim's names."""
+    joints = _joints(model)
+    labels, columns = [], []
+    for k, name in enumerate(model.coordinate_names):
+        labels += [f"{joints[name]}/value", f"{joints[name]}/speed"]
+        columns += [solution.q[:, k], solution.qd[:, k]]
+    if solution.muscles is not None:
+        state = solution.muscle_outputs(model)
+        for part, label in ((state.activation, "activation"), (state.fibre_length, "fiber_length")):
+            for m, name in enumerate(model.muscle_names):
+                labels.append(f"/forceset/{name}/{label}")
+                columns.append(part[:, m])
+    data = np.stack([np.asarray(column) for column in columns], axis=1)[reached]
+    return Table(np.asarray(solution.ts)[reached], tuple(labels), data, name="states")
+
+
+def _joints(model: Model) -> dict[str, str]:
+    """Path of each coordinate in its file."""
+    given = model.source.spec.coordinates
+    return {name: f"/jointset/{given[name].joint}/{name}" for name in model.coordinate_names}

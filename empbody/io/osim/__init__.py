@@ -1,0 +1,6 @@
+"""OpenSim model files: the only place that knows the .osim format."""
+
+from ._load import load as load
+from ._report import LoadReport as LoadReport, Note as Note
+
+__all__ = ["LoadReport", "Note", "load"]
