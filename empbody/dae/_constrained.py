@@ -152,7 +152,12 @@ def constrained(
         )
     free = jnp.full(model.nj, jnp.inf)
     tree = dataclasses.replace(
-        model, rhythm=Identity(), lower=-free, upper=free, coordinate_names=model.joint_names
+        model,
+        rhythm=Identity(),
+        lower=-free,
+        upper=free,
+        default_q=model.rhythm(model.default_q),
+        coordinate_names=model.joint_names,
     )
     return Constrained(
         tree=tree,

@@ -9,6 +9,7 @@ from empbody.rhythms._identity import Identity
 from empbody.rhythms._implicit import Implicit, LoopStatus
 from empbody.rhythms._molecule import Molecule
 from empbody.rhythms._neural import Neural
+from empbody.rhythms._one_input import AbstractCurve
 from empbody.rhythms._polynomial import Polynomial
 from empbody.rhythms._report import FitReport, fit_report
 from empbody.rhythms._sampled import PremodelReport, premodel
@@ -18,6 +19,7 @@ from empbody.rhythms._stack import Stack
 from empbody.rhythms._tensor_spline import TensorSpline
 
 __all__ = [
+    "AbstractCurve",
     "AbstractRhythm",
     "Affine",
     "Compose",

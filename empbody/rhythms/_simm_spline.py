@@ -7,11 +7,11 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float
 
-from empbody.rhythms._base import AbstractRhythm, Jet
+from empbody.rhythms._one_input import AbstractCurve
 from empbody.rhythms._samples import Numbers, finite, increasing
 
 
-class SimmSpline(AbstractRhythm):
+class SimmSpline(AbstractCurve):
     """nj joint variables as OpenSim's SimmSpline of one coordinate, through knots (x, y).
 
     Two knots make a straight line, three a parabola, four one cubic. With more it is the
@@ -58,25 +58,8 @@ class SimmSpline(AbstractRhythm):
         self.slopes = jnp.asarray(slopes, dtype=float)
 
     @property
-    def n_in(self) -> int:
-        return 1
-
-    @property
     def n_out(self) -> int:
         return self.values.shape[-1]
-
-    def __call__(self, q: Float[Array, " nq"]) -> Float[Array, " nj"]:
-        return self._evaluate(q)[0]
-
-    def jacobian(self, q: Float[Array, " nq"]) -> Float[Array, "nj nq"]:
-        return self._evaluate(q)[1][:, None]
-
-    def hessian(self, q: Float[Array, " nq"]) -> Float[Array, "nj nq nq"]:
-        return self._evaluate(q)[2][:, None, None]
-
-    def jet(self, q: Float[Array, " nq"], qd: Float[Array, " nq"]) -> Jet:
-        value, first, second = self._evaluate(q)
-        return Jet(value, first[:, None], second * (qd[0] * qd[0]))
 
     def _evaluate(self, q: Float[Array, " nq"]) -> tuple[Array, Array, Array]:
         """f, f', f'', each (nj,); what the caller drops, XLA drops."""

@@ -6,12 +6,12 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from empbody.rhythms import _bspline as bspline
-from empbody.rhythms._base import AbstractRhythm, Jet
+from empbody.rhythms._one_input import AbstractCurve
 from empbody.rhythms._samples import Numbers, as_samples
 from empbody.rhythms._spline_fit import Boundary, interpolate_axis
 
 
-class Spline(AbstractRhythm):
+class Spline(AbstractCurve):
     """nj joint variables as cubic or quintic splines of one coordinate.
 
     The leaves are the breakpoints (units of q, increasing) and the B-spline coefficients:
@@ -76,25 +76,8 @@ class Spline(AbstractRhythm):
         )
 
     @property
-    def n_in(self) -> int:
-        return 1
-
-    @property
     def n_out(self) -> int:
         return self.coefficients.shape[-1]
-
-    def __call__(self, q: Float[Array, " nq"]) -> Float[Array, " nj"]:
-        return self._evaluate(q)[0]
-
-    def jacobian(self, q: Float[Array, " nq"]) -> Float[Array, "nj nq"]:
-        return self._evaluate(q)[1][:, None]
-
-    def hessian(self, q: Float[Array, " nq"]) -> Float[Array, "nj nq nq"]:
-        return self._evaluate(q)[2][:, None, None]
-
-    def jet(self, q: Float[Array, " nq"], qd: Float[Array, " nq"]) -> Jet:
-        value, first, second = self._evaluate(q)
-        return Jet(value, first[:, None], second * (qd[0] * qd[0]))
 
     def _evaluate(self, q: Float[Array, " nq"]) -> tuple[Array, Array, Array]:
         """f, f', f'', each (nj,); what the caller drops, XLA drops."""

@@ -4,10 +4,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ...rhythms import AbstractRhythm, Jet
+from ...rhythms import AbstractCurve
 
 
-class PiecewisePolynomial(AbstractRhythm):
+class PiecewisePolynomial(AbstractCurve):
     """nj joint variables of one coordinate, a polynomial between knots and beyond them.
 
     Piece 0 holds left of the first knot and piece n from the last knot on; piece k is
@@ -28,25 +28,8 @@ class PiecewisePolynomial(AbstractRhythm):
             )
 
     @property
-    def n_in(self) -> int:
-        return 1
-
-    @property
     def n_out(self) -> int:
         return self.pieces.shape[-1]
-
-    def __call__(self, q: Float[Array, " nq"]) -> Float[Array, " nj"]:
-        return self._evaluate(q)[0]
-
-    def jacobian(self, q: Float[Array, " nq"]) -> Float[Array, "nj nq"]:
-        return self._evaluate(q)[1][:, None]
-
-    def hessian(self, q: Float[Array, " nq"]) -> Float[Array, "nj nq nq"]:
-        return self._evaluate(q)[2][:, None, None]
-
-    def jet(self, q: Float[Array, " nq"], qd: Float[Array, " nq"]) -> Jet:
-        value, first, second = self._evaluate(q)
-        return Jet(value, first[:, None], second * (qd[0] * qd[0]))
 
     def _evaluate(self, q: Float[Array, " nq"]) -> tuple[Array, Array, Array]:
         """f, f', f'', each (nj,), by Horner's rule on the piece that holds q."""
