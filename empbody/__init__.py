@@ -37,6 +37,7 @@ from .io import (
     load as load,
     read_markers as read_markers,
     read_motion as read_motion,
+    save as save,
     write_markers as write_markers,
     write_motion as write_motion,
 )

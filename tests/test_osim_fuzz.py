@@ -18,7 +18,7 @@ import empbody as eb
 
 pytestmark = pytest.mark.skipif(not hasattr(eb, "load"), reason="no loader of .osim files yet")
 
-PATIENCE = 5.0
+PATIENCE = 20.0
 """Seconds that a file may take."""
 FINITE = ("axis", "translation", "rotation", "mass", "com", "inertia", "gravity")
 GROUP = 50
@@ -61,11 +61,11 @@ def flaw(path: pathlib.Path, **options) -> str | None:
     return None
 
 
-def flaws(numbers, folder: pathlib.Path) -> dict[int, str]:
+def flaws(numbers, folder: pathlib.Path, loops: bool = False) -> dict[int, str]:
     found = {}
     for number in numbers:
         path = folder / f"damaged_{number}.osim"
-        path.write_bytes(damaged(number))
+        path.write_bytes(damaged(number, loops))
         options = {"unsupported": "skip"} if number % 3 == 0 else {}
         wrong = flaw(path, **options)
         if wrong is not None:
@@ -85,3 +85,8 @@ def test_many_damaged_files(group: int, tmp_path: pathlib.Path):
     size = math.ceil((MANY - FEW) / 20)
     first = FEW + group * size
     assert flaws(range(first, first + size), tmp_path) == {}
+
+
+@pytest.mark.slow
+def test_damaged_loops(tmp_path: pathlib.Path):
+    assert flaws(range(100), tmp_path, loops=True) == {}

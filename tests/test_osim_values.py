@@ -112,12 +112,7 @@ def case(request) -> Case:
     if not hasattr(eb, "load"):
         pytest.skip("no loader of .osim files yet")
     name = request.param
-    try:
-        model = eb.load(HERE / "osim" / f"{name}.osim", wrapping=False)
-    except eb.io.UnsupportedElementError as error:
-        if "loop" not in name:
-            raise
-        pytest.xfail(str(error))
+    model = eb.load(HERE / "osim" / f"{name}.osim", wrapping=False)
     values = json.loads((HERE / "reference" / "osim" / f"{name}.json").read_text())
     rows = [values["coordinates"].index(n) for n in model.coordinate_names]
     states = [

@@ -8,7 +8,7 @@ from ._markers import read_markers, write_markers
 from ._motion import Motion, read_motion, read_table, write_motion
 from ._storage import read_storage, write_storage
 from ._table import Table
-from .osim import LoadReport, load
+from .osim import LoadReport, load, save
 
 __all__ = [
     "FileFormatError",
@@ -25,6 +25,7 @@ __all__ = [
     "read_table",
     "replacing",
     "replacing_files",
+    "save",
     "write_csv",
     "write_markers",
     "write_motion",

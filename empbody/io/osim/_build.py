@@ -16,7 +16,7 @@ from ._expressions import Expression, rhythm_of
 from ._frames import inverse
 from ._read_joints import inverted
 from ._report import Notes
-from ._spec import GROUND, BodySpec, JointSpec, ModelSpec
+from ._spec import GROUND, AxisSpec, BodySpec, JointSpec, ModelSpec
 
 _MOST_IN_A_ROW = 300
 _PHANTOM_RADIUS = 1.0
@@ -36,7 +36,7 @@ def build_skeleton(
     spec: ModelSpec, names: Sequence[str], values: Mapping[str, Expression], notes: Notes
 ) -> Skeleton:
     """Bodies in the file's order, the joint chains that carry them, and their rhythm."""
-    carriers = _tree(spec)
+    carriers = tree(spec)
     bodies: list[Body] = []
     variables: dict[str, Expression] = {}
     for given in spec.bodies.values():
@@ -66,7 +66,7 @@ def build_skeleton(
     return Skeleton(bodies, rhythm, variables, markers)
 
 
-def _tree(spec: ModelSpec) -> dict[str, JointSpec]:
+def tree(spec: ModelSpec) -> dict[str, JointSpec]:
     """The joint that carries each body, seen from the ground outwards."""
     beside: dict[str, list[JointSpec]] = {}
     for joint in spec.joints:
@@ -107,25 +107,36 @@ def _chain(
     joint: JointSpec, values: Mapping[str, Expression]
 ) -> tuple[Chain | Weld, list[tuple[str, Expression]]]:
     """A body's joint, and the variables that move it with their values."""
-    place = joint.parent_placement
+    steps, place = joint_steps(joint, values)
     links: list[Revolute | Prismatic] = []
     moved: list[tuple[str, Expression]] = []
-    for axis in joint.axes:
-        value = axis.function.of([values[name] for name in axis.coordinates])
-        if value.is_constant:
-            place = place @ _step(axis.turns, axis.direction, value.offset)
-            continue
+    for before, axis, value in steps:
         kind = Revolute if axis.turns else Prismatic
         name = f"{joint.name}.{axis.name}"
-        links.append(kind(axis.direction, place[:3, 3], place[:3, :3], name))
+        links.append(kind(axis.direction, before[:3, 3], before[:3, :3], name))
         moved.append((name, value))
-        place = np.eye(4)
-    place = place @ inverse(joint.child_placement)
     if not links:
         return Weld(place[:3, 3], place[:3, :3]), moved
     if np.array_equal(place, np.eye(4)):
         return Chain(tuple(links)), moved
     return Chain(tuple(links), place[:3, 3], place[:3, :3]), moved
+
+
+def joint_steps(
+    joint: JointSpec, values: Mapping[str, Expression]
+) -> tuple[list[tuple[np.ndarray, AxisSpec, Expression]], np.ndarray]:
+    """Steps of a joint that move: placement before each, its axis, its value. And the
+    placement of the child's body behind the last; steps that rest are folded in."""
+    place = joint.parent_placement
+    steps: list[tuple[np.ndarray, AxisSpec, Expression]] = []
+    for axis in joint.axes:
+        value = axis.function.of([values[name] for name in axis.coordinates])
+        if value.is_constant:
+            place = place @ _step(axis.turns, axis.direction, value.offset)
+            continue
+        steps.append((place, axis, value))
+        place = np.eye(4)
+    return steps, place @ inverse(joint.child_placement)
 
 
 def _step(turns: bool, direction: np.ndarray, value: float) -> np.ndarray:

@@ -38,6 +38,10 @@ class Context:
         self.notes = notes
         self.skip = unsupported == "skip"
         self.wrapping = wrapping
+        self.path_nodes: dict[str, list[Node]] = {}
+        """Elements of the points of each path, for writing them back."""
+        self.wrap_nodes: dict[str, Node] = {}
+        """Elements of the surfaces by the names that they have in the model."""
 
     def body_of(self, frame: str, node: Node | None = None) -> tuple[str, np.ndarray]:
         """Body name ("ground" too) and 4×4 placement in it of a frame.

@@ -7,6 +7,7 @@ expressions into one rhythm with as few parts as possible.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from scipy.interpolate import CubicHermiteSpline
@@ -34,7 +35,7 @@ class Curve:
     """
 
     kind: str
-    shape: tuple[float, ...] | tuple[tuple[int, ...], ...]
+    shape: tuple[Any, ...]
     values: tuple[float, ...]
     one: tuple[float, ...]
 
@@ -128,6 +129,38 @@ def apply(curve: Curve, arguments: Sequence[Expression]) -> Expression:
     return Expression(0.0, {}, {Atom(curve, tuple(arguments)): 1.0})
 
 
+def substitute(
+    expression: Expression, known: Mapping[str, Expression], done: dict[Atom, Expression]
+) -> Expression:
+    """The same value in terms of others; `done` keeps what shared atoms became."""
+    terms = [
+        (slope, known.get(name) or coordinate(name)) for name, slope in expression.slopes.items()
+    ]
+    for atom, weight in expression.weights.items():
+        if atom not in done:
+            arguments = []
+            for argument in atom.arguments:
+                arguments.append(substitute(argument, known, done))
+            same = all(a.key() == b.key() for a, b in zip(arguments, atom.arguments, strict=True))
+            kept = Expression(0.0, {}, {atom: 1.0})
+            done[atom] = kept if same else apply(atom.curve, arguments)
+        terms.append((weight, done[atom]))
+    return combine(expression.offset, terms)
+
+
+@dataclass(frozen=True, eq=False)
+class Loop:
+    """A closed loop as the shape of a curve; compared by identity."""
+
+    rhythm: AbstractRhythm
+
+    def unknown(self, k: int) -> Curve:
+        """The k-th unknown of the loop, as a curve of the loop's inputs."""
+        n = int(self.rhythm.n_out or 0)
+        pick = tuple(float(i == k + 1) for i in range(n + 1))
+        return Curve("loop", (self,), pick, (1.0,) + (0.0,) * n)
+
+
 def rhythm_of(expressions: Sequence[Expression], coordinates: Sequence[str]) -> AbstractRhythm:
     """One rhythm from `coordinates`, in this order, to the expressions' values."""
     names = list(coordinates)
@@ -216,6 +249,9 @@ def _value(curve: Curve, at: Sequence[float]) -> float:
     values = np.asarray(curve.values)
     if curve.kind == "polynomial":
         return float(values @ np.prod(np.asarray(at) ** np.asarray(curve.shape), axis=1))
+    if curve.kind == "loop":
+        found = np.asarray(curve.shape[0].rhythm(np.asarray(at, dtype=float)))
+        return float(values @ np.concatenate([[1.0], found]))
     (t,) = at
     if curve.kind == "sine":
         turn = float(np.asarray(curve.shape)[0]) * t
@@ -234,6 +270,11 @@ def _value(curve: Curve, at: Sequence[float]) -> float:
 def _curves_together(kind: str, shape: tuple, columns: Sequence[np.ndarray]) -> AbstractRhythm:
     """The rhythm whose outputs are curves of one kind and shape."""
     table = np.stack(columns, axis=-1)
+    if kind == "loop":
+        matrix, offset = table[1:].T, table[0]
+        if np.array_equal(matrix, np.eye(table.shape[0] - 1)) and not offset.any():
+            return shape[0].rhythm
+        return Compose(Affine(matrix, offset), shape[0].rhythm)
     if kind == "simm":
         return SimmSpline(np.asarray(shape), table)
     if kind == "polynomial":

@@ -181,7 +181,7 @@ def _multivariate_polynomial(node: Node) -> Function:
     dimension, order = node.integer("dimension", 0), node.integer("order", -1)
     if not 1 <= dimension <= 6 or not 0 <= order <= 20:
         node.fail(f"{node.label} has dimension {dimension} and order {order}; 1-6 and 0-20")
-    exponents = _total_degree(dimension, order)
+    exponents = total_degree(dimension, order)
     values = node.vector("coefficients", default=(0.0,) * len(exponents))
     _all_finite(node, "coefficients", values)
     if len(values) != len(exponents):
@@ -247,13 +247,13 @@ def _taylor(piece: np.ndarray, at: float, degree: int) -> np.ndarray:
     return np.pad(moved, (0, degree + 1 - len(moved)))
 
 
-def _total_degree(dimension: int, order: int) -> tuple[tuple[int, ...], ...]:
+def total_degree(dimension: int, order: int) -> tuple[tuple[int, ...], ...]:
     if dimension == 1:
         return tuple((power,) for power in range(order + 1))
     return tuple(
         (power, *rest)
         for power in range(order + 1)
-        for rest in _total_degree(dimension - 1, order - power)
+        for rest in total_degree(dimension - 1, order - power)
     )
 
 

@@ -12,11 +12,12 @@ import numpy as np
 from ...model import Model
 from .._errors import FileFormatError
 from ._build import build_skeleton
+from ._closing import close_loops
 from ._context import Context
 from ._coordinates import ranges_of, resolve_coordinates
 from ._forces import read_forces
 from ._read import read_root
-from ._report import Notes, refuse
+from ._report import Notes
 from ._source import Source
 from ._spec import ModelSpec
 from ._xml import parse_bytes, read_bytes
@@ -77,12 +78,12 @@ def load(
             raise ValueError(f"lock: {name!r} is {value}; a finite number is expected")
     # Absurd numbers overflow; what comes of them is looked at in the end.
     with np.errstate(all="ignore"):
-        model = _load(content, file, locked, freed, wrapping, unsupported)
+        model = load_bytes(content, file, locked, freed, wrapping, unsupported)
     _check_numbers(model, file)
     return model
 
 
-def _load(
+def load_bytes(
     content: bytes,
     file: str,
     locked: dict[str, float],
@@ -90,12 +91,12 @@ def _load(
     wrapping: bool,
     unsupported: Literal["raise", "skip"],
 ) -> Model:
+    """The model of a document in memory."""
     skip = unsupported == "skip"
     notes = Notes()
     spec, frames = read_root(parse_bytes(content, file), notes, skip)
     names, values = resolve_coordinates(spec, locked, freed, notes, skip)
-    for node in spec.constraints:
-        refuse(notes, node, "this constraint is not supported", skip)
+    names, values, defaults, reach = close_loops(spec, frames, names, values, freed, notes, skip)
     if not names:
         spec.model.fail("no coordinate is free to move; free some with free=[...]")
     context = Context(spec, frames, names, values, notes, unsupported, wrapping)
@@ -108,18 +109,19 @@ def _load(
         context=context,
         variables=skeleton.variables,
         report=notes.report(file, spec.version, _meshes(spec)),
+        document=content,
     )
     try:
-        return Model.build(
+        model = Model.build(
             coordinates=names,
             bodies=skeleton.bodies,
             rhythm=skeleton.rhythm,
             gravity=spec.gravity,
             forces=forces,
-            ranges=ranges_of(spec, names),
+            ranges=ranges_of(spec, names) | reach,
             muscles=units,
             surfaces=surfaces,
-            default_q={name: spec.coordinates[name].default for name in names},
+            default_q=defaults,
             markers=skeleton.markers,
             source=source,
         )
@@ -127,6 +129,8 @@ def _load(
         if isinstance(error, FileFormatError):
             raise
         raise FileFormatError(file, f"the file describes no model: {error}") from error
+    source.pristine["model"] = model
+    return model
 
 
 def _meshes(spec: ModelSpec) -> list[tuple[str, str]]:

@@ -39,6 +39,7 @@ def read_path(context: Context, owner: Node, table: WrapTable) -> PathRead | Non
             return None
         owner.fail(f"{owner.label} has no <GeometryPath>")
     points: list[AnyPoint] = []
+    nodes: list[Node] = []
     place: list[int | None] = []
     """Where each point of the file went; None for one that the path never goes through."""
     for child in node.objects("PathPointSet"):
@@ -48,6 +49,8 @@ def read_path(context: Context, owner: Node, table: WrapTable) -> PathRead | Non
         place.append(None if point is None else len(points))
         if isinstance(point, PathPoint | MovingPoint | ConditionalPoint):
             points.append(point)
+            nodes.append(child)
+    context.path_nodes.setdefault(owner.name, nodes)
     if len(points) < 2:
         node.fail(f"the path of {owner.label} has {len(points)} points; it needs 2 at least")
     for which, point in (("first", points[0]), ("last", points[-1])):

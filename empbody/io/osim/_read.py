@@ -14,7 +14,7 @@ from ._spec import GROUND, BodySpec, CouplerSpec, MarkerSpec, ModelSpec
 from ._xml import Node
 
 OLDEST, NEWEST = 10900, 40699
-_ONE_INERTIA = 30500
+ONE_INERTIA = 30500
 """From this version on a body's inertia is one property, before one for each entry."""
 _MESH_TAGS = ("mesh_file", "geometry_file", "geometry_files")
 _SAFE = {
@@ -115,7 +115,7 @@ def _body(node: Node, version: int, notes: Notes) -> BodySpec:
     if not np.isfinite(mass) or mass < 0.0:
         node.fail(f"the mass of {node.label} is {mass:g} kg")
     tags = [f"inertia_{axes}" for axes in ("xx", "yy", "zz", "xy", "xz", "yz")]
-    if version >= _ONE_INERTIA:
+    if version >= ONE_INERTIA:
         xx, yy, zz, xy, xz, yz = finite(node, "inertia", 6, (0.0,) * 6)
         for unread in node.all(*tags):
             words = f"left out as by OpenSim, which reads <inertia> in version {version}"

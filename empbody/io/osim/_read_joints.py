@@ -34,7 +34,7 @@ _SIMPLE: dict[str, tuple[int, tuple[tuple[int, bool, np.ndarray], ...]]] = {
         ),
     ),
 }
-_IN_CHILD = 30500
+IN_CHILD = 30500
 """From this version on a joint's place in its child is <location_in_child>, before <location>."""
 _SPIN_SPEEDS = ("BallJoint", "FreeJoint", "EllipsoidJoint", "ScapulothoracicJoint")
 
@@ -101,7 +101,7 @@ def _ends(
     child_body, child_frame = frames.find(child_name, node)
     # Placements as numbers stand in files before 4.0 only.
     parent_frame = parent_frame @ _own(node, "location_in_parent", "orientation_in_parent")
-    suffix = "_in_child" if version >= _IN_CHILD else ""
+    suffix = "_in_child" if version >= IN_CHILD else ""
     child_frame = child_frame @ _own(node, f"location{suffix}", f"orientation{suffix}")
     for tag in ("location", "orientation") if suffix else ():
         unread = node.child(tag)

@@ -1,6 +1,7 @@
 """What a loaded model remembers of its file."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from ._context import Context
 from ._expressions import Expression
@@ -21,6 +22,10 @@ class Source:
     variables: dict[str, Expression] = field(compare=False, repr=False)
     """Joint variables by name, as expressions of the coordinates."""
     report: LoadReport = field(compare=False, repr=False)
+    document: bytes = field(default=b"", compare=False, repr=False)
+    """The file's bytes."""
+    pristine: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """"model": the model as it was loaded."""
 
     @property
     def clamped(self) -> tuple[bool, ...]:

@@ -41,6 +41,7 @@ def read_wraps(context: Context) -> WrapTable:
                 context.refuse(node, f"the wrap object {node.tag!r} is not known")
                 continue
             _add(context, table, node, holder.parent)
+    context.wrap_nodes = table.nodes
     return table
 
 

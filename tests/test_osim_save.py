@@ -1,0 +1,277 @@
+"""Models written back as .osim: what is read again is the model, and what cannot be is refused."""
+
+import pathlib
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import empbody as eb
+from empbody.rhythms import Affine, Compose, Fourier, Identity, Polynomial, SimmSpline, Stack
+
+HERE = pathlib.Path(__file__).parent
+FILES = [path for path in sorted((HERE / "osim").glob("*.osim")) if "loop" not in path.stem]
+BACKWARDS = {"backwards_40000"}
+
+RODS = """<?xml version="1.0" encoding="UTF-8"?>
+<OpenSimDocument Version="{version}">
+  <Model name="rods">
+    <!--a remark that stays-->
+    <BodySet><objects>{bodies}</objects></BodySet>
+    <JointSet><objects>{joints}</objects></JointSet>
+    <ConstraintSet><objects>{constraints}</objects></ConstraintSet>
+  </Model>
+</OpenSimDocument>"""
+BODY = (
+    "<Body name='{0}'><mass>1</mass><mass_center>0.1 0 0</mass_center>"
+    "<inertia>0.01 0.02 0.02 0 0 0</inertia></Body>"
+)
+JOINT = """<PinJoint name="j_{c}"><socket_parent_frame>{p}</socket_parent_frame>
+  <socket_child_frame>/bodyset/{b}</socket_child_frame><coordinates><Coordinate name="{c}">
+  <default_value>0.2</default_value><range>-1 1.5</range><locked>{locked}</locked></Coordinate>
+  </coordinates><frames/></PinJoint>"""
+COUPLER = """<CoordinateCouplerConstraint name="c_of_a"><isEnforced>true</isEnforced>
+  <coupled_coordinates_function><LinearFunction><coefficients>0.5 0.1</coefficients>
+  </LinearFunction></coupled_coordinates_function>
+  <independent_coordinate_names>a</independent_coordinate_names>
+  <dependent_coordinate_name>c</dependent_coordinate_name><scale_factor>2</scale_factor>
+  </CoordinateCouplerConstraint>"""
+
+
+@pytest.fixture
+def rods(tmp_path: pathlib.Path) -> pathlib.Path:
+    """Four bodies in a row: a and b are free, c follows a, d is locked."""
+    letters = "abcd"
+    parents = ["/ground", *(f"/bodyset/body_{x}" for x in letters)]
+    path = tmp_path / "rods.osim"
+    path.write_text(
+        RODS.format(
+            version=40500,
+            bodies="".join(BODY.format(f"body_{x}") for x in letters),
+            joints="".join(
+                JOINT.format(c=x, p=p, b=f"body_{x}", locked="true" if x == "d" else "false")
+                for x, p in zip(letters, parents, strict=False)
+            ),
+            constraints=COUPLER,
+        )
+    )
+    return path
+
+
+def edited(model: eb.Model) -> eb.Model:
+    """Most numbers changed somewhat."""
+    chance = np.random.default_rng(0)
+
+    def near(x, size=1e-2):
+        return x * (1 + size * chance.uniform(-1, 1, x.shape))
+
+    def apart(x, size=1e-2):
+        return x + size * chance.uniform(-1, 1, x.shape)
+
+    first = [
+        k
+        for k, name in enumerate(model.joint_names)
+        if name.rpartition(".")[0] not in [n.rpartition(".")[0] for n in model.joint_names[:k]]
+    ]
+    translation = np.array(model.translation)
+    if model.source.report.file.split("/")[-1].split(".")[0] not in BACKWARDS:
+        translation[first] = apart(translation[first])
+    parts = {
+        "mass": near(model.mass),
+        "com": near(model.com),
+        "inertia": model.inertia * 1.01,
+        "gravity": apart(model.gravity),
+        "translation": jnp.asarray(translation),
+        "default_q": model.default_q * 0.98,
+        "marker_positions": apart(model.marker_positions),
+    }
+    model = eqx.tree_at(lambda m: [getattr(m, part) for part in parts], model, list(parts.values()))
+    if model.nm:
+        moving = [k for k, _ in model.paths.layout.moving]
+        location = np.array(apart(model.paths.location))
+        location[moving] = 0.0
+        model = eqx.tree_at(
+            lambda m: [m.paths.location, m.paths.surface_size, m.paths.surface_translation],
+            model,
+            [
+                jnp.asarray(location),
+                model.paths.surface_size * 1.001,
+                apart(model.paths.surface_translation),
+            ],
+        )
+    if model.muscles is not None:
+        names = ("max_isometric_force", "optimal_fibre_length", "tendon_slack_length", "pennation")
+        old = model.muscles.parameters
+        model = eqx.tree_at(
+            lambda m: [getattr(m.muscles.parameters, n) for n in names],
+            model,
+            [near(getattr(old, n)) for n in names],
+        )
+    return model
+
+
+def assert_same(a: eb.Model, b: eb.Model):
+    """All numbers but those of forces, which hold copies of others."""
+    assert a.coordinate_names == b.coordinate_names
+    for part in ("mass", "com", "inertia", "gravity", "translation", "rotation", "axis", "lower",
+                 "upper", "body_translation", "body_rotation", "paths", "muscles", "default_q",
+                 "marker_positions"):  # fmt: skip
+        for x, y in zip(
+            jax.tree.leaves(getattr(a, part)), jax.tree.leaves(getattr(b, part)), strict=True
+        ):
+            np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-13, err_msg=part)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_nothing_changed(path, tmp_path):
+    model = eb.load(path)
+    assert eb.save(model, tmp_path / "out.osim") == ()
+    again = eb.load(tmp_path / "out.osim")
+    assert_same(again, model)
+    assert again.source.spec.version == model.source.spec.version
+    assert len(again.forces) == len(model.forces)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_numbers_changed(path, tmp_path):
+    model = edited(eb.load(path))
+    notes = eb.save(model, tmp_path / "out.osim")
+    assert all("six digits" in note for note in notes)
+    assert bool(notes) <= (model.source.spec.version < 40000)
+    assert_same(eb.load(tmp_path / "out.osim"), model)
+
+
+def test_frames_turn_and_remarks_stay(rods, tmp_path):
+    model = eb.load(rods)
+    c, s = np.cos(0.3), np.sin(0.3)
+    turn = jnp.asarray([[1.0, 0, 0], [0, c, -s], [0, s, c]])
+    model = eqx.tree_at(lambda m: m.rotation, model, model.rotation.at[1].set(turn))
+    model = eqx.tree_at(
+        lambda m: m.body_translation, model, model.body_translation.at[0].set([0.0, 0.1, 0.0])
+    )
+    eb.save(model, tmp_path / "out.osim")
+    assert_same(eb.load(tmp_path / "out.osim"), model)
+    assert "a remark that stays" in (tmp_path / "out.osim").read_text()
+
+
+def test_choices_of_the_caller_are_kept(rods, tmp_path):
+    model = eb.load(rods, lock={"b": 0.4}, free=["c", "d"])
+    eb.save(model, tmp_path / "out.osim")
+    again = eb.load(tmp_path / "out.osim")
+    assert again.coordinate_names == ("a", "c", "d")
+    assert_same(again, model)
+
+
+RHYTHMS = {
+    # Of (a, b); joint variables a, b, c (d is locked and has none).
+    "affine": Affine([[1.0, 0.0], [0.0, 1.0], [0.4, -0.3]], [0.0, 0.0, 0.2]),
+    "polynomial": Stack(
+        [
+            (Identity(), [0, 1]),
+            (Polynomial.total_degree(2, 3, np.arange(10.0)[None] / 20, centre=[0.1, 0.2]), [0, 1]),
+        ],
+        2,
+    ),
+    "one input": Stack(
+        [(Identity(), [0, 1]), (Polynomial([[0], [1], [3]], [[0.1, 0.5, -0.2]]), [1])], 2
+    ),
+    "spline": Stack(
+        [
+            (Identity(), [0, 1]),
+            (
+                Compose(
+                    Affine([[-2.0]], [0.3]),
+                    SimmSpline([-1.0, 0.0, 0.7, 1.5], [[0.1], [0.2], [0.0], [0.4]]),
+                ),
+                [0],
+            ),
+        ],
+        2,
+    ),
+}
+TAGS = {
+    "affine": "LinearFunction",
+    "polynomial": "MultivariatePolynomialFunction",
+    "one input": "PolynomialFunction",
+    "spline": "SimmSpline",
+}
+
+
+@pytest.mark.parametrize("family", RHYTHMS)
+def test_rhythms_become_couplers(rods, tmp_path, family):
+    model = eb.load(rods).with_rhythm(RHYTHMS[family])
+    assert eb.save(model, tmp_path / "out.osim") == ()
+    again = eb.load(tmp_path / "out.osim")
+    assert again.coordinate_names == ("a", "b")
+    q = jnp.asarray(np.random.default_rng(1).uniform(-1, 1.5, (10, 2)))
+    np.testing.assert_allclose(
+        jax.vmap(again.rhythm)(q), jax.vmap(model.rhythm)(q), rtol=0, atol=1e-13
+    )
+    assert f"<{TAGS[family]}>" in (tmp_path / "out.osim").read_text()
+
+
+def test_other_families_are_sampled_or_refused(rods, tmp_path):
+    wave = Stack([(Identity(), [0, 1]), (Fourier([[0.0], [0.1], [0.2]], period=6.0), [0])], 2)
+    model = eb.load(rods).with_rhythm(wave)
+    (note,) = eb.save(model, tmp_path / "out.osim")
+    assert note.startswith("joint variable 'j_c.rotation1' is sampled")
+    again = eb.load(tmp_path / "out.osim")
+    q = jnp.asarray([[0.3, 0.1], [1.2, 0.0]])
+    np.testing.assert_allclose(jax.vmap(again.rhythm)(q), jax.vmap(model.rhythm)(q), atol=1e-6)
+    with pytest.raises(ValueError, match="only; fit a SimmSpline"):
+        eb.save(model, tmp_path / "finer.osim", tolerance=1e-15)
+    assert not (tmp_path / "finer.osim").exists()
+
+
+def test_what_cannot_be_written_is_refused(rods, tmp_path):
+    model = eb.load(rods)
+    out = tmp_path / "out.osim"
+    swapped = Affine([[0.0, 1.0], [0.0, 1.0], [1.0, 0.0]], np.zeros(3))
+    with pytest.raises(ValueError, match="free coordinate 'a'"):
+        eb.save(model.with_rhythm(swapped), out)
+    turned = eqx.tree_at(lambda m: m.axis, model, model.axis.at[0].set([1.0, 0.0, 0.0]))
+    with pytest.raises(ValueError, match="model's axis"):
+        eb.save(turned, out)
+    with pytest.raises(ValueError, match="did not come from"):
+        eb.save(eb.models.four_bar(), out)
+    assert not out.exists()
+
+
+KNEE = """<CustomJoint name="knee"><socket_parent_frame>/ground</socket_parent_frame>
+  <socket_child_frame>/bodyset/shank</socket_child_frame><coordinates><Coordinate name="t">
+  <range>-1 1</range></Coordinate></coordinates><SpatialTransform>
+  <TransformAxis name="rotation3"><coordinates>t</coordinates><axis>0 0 1</axis></TransformAxis>
+  <TransformAxis name="translation1"><coordinates>t</coordinates><axis>1 0 0</axis>
+  <SimmSpline name="function"><x>-1 0 0.5 1</x><y>0.1 0.2 0.1 0</y></SimmSpline></TransformAxis>
+  </SpatialTransform></CustomJoint>"""
+
+
+def test_functions_of_axes(tmp_path):
+    """A joint variable that the file makes a function of its joint's own coordinate."""
+    path, out = tmp_path / "knee.osim", tmp_path / "out.osim"
+    body = BODY.format("shank")
+    path.write_text(RODS.format(version=40000, bodies=body, joints=KNEE, constraints=""))
+    model = eb.load(path)
+    assert model.joint_names == ("knee.translation1", "knee.rotation3")
+    curve = Polynomial([[0], [2]], [[0.1, 0.25]])
+    model = model.with_rhythm(Stack([(curve, [0]), (Identity(), [0])], 1))
+    assert eb.save(model, out) == ()
+    again = eb.load(out)
+    np.testing.assert_allclose(again.rhythm(jnp.array([0.8])), [0.26, 0.8], atol=1e-15)
+    # An axis without a function is written as what it means.
+    assert any("without a function" in note.words for note in model.report.approximated)
+    assert not again.report.approximated
+
+
+def test_closed_loops(tmp_path):
+    model = eb.load(HERE / "osim" / "loop_30000.osim")
+    model = eqx.tree_at(
+        lambda m: [m.mass, m.default_q], model, [model.mass * 1.1, jnp.array([0.1])]
+    )
+    out = tmp_path / "out.osim"
+    eb.save(model, out)
+    moved = eqx.tree_at(lambda m: m.translation, model, model.translation + 0.01)
+    with pytest.raises(ValueError, match="closed loops"):
+        eb.save(moved, out)
