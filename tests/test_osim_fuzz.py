@@ -16,8 +16,6 @@ from _osim_mutations import damaged
 
 import empbody as eb
 
-pytestmark = pytest.mark.skipif(not hasattr(eb, "load"), reason="no loader of .osim files yet")
-
 PATIENCE = 20.0
 """Seconds that a file may take."""
 FINITE = ("axis", "translation", "rotation", "mass", "com", "inertia", "gravity")

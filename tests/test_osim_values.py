@@ -36,8 +36,6 @@ EXACT_IN_OPENSIM = ("over_ball", "over_asleep", "pull")
 MOVING_POINTS = {"muscles_40000", "beam_20303"}
 """OpenSim's moment arm is not -∂L/∂q there."""
 
-needs_load = pytest.mark.skipif(not hasattr(eb, "load"), reason="no loader of .osim files yet")
-
 
 @pytest.mark.parametrize("path", MODELS + REJECTED, ids=lambda path: path.stem)
 def test_files_are_what_they_say(path: pathlib.Path):
@@ -109,8 +107,6 @@ def routes(model, q):
 
 @pytest.fixture(scope="module", params=NAMES)
 def case(request) -> Case:
-    if not hasattr(eb, "load"):
-        pytest.skip("no loader of .osim files yet")
     name = request.param
     model = eb.load(HERE / "osim" / f"{name}.osim", wrapping=False)
     values = json.loads((HERE / "reference" / "osim" / f"{name}.json").read_text())
@@ -220,14 +216,12 @@ def test_muscle_curves(case: Case):
             close(np.asarray(ours)[here], expected, 1e-9)
 
 
-@needs_load
 @pytest.mark.parametrize("path", REJECTED, ids=lambda path: path.stem)
 def test_bad_files_are_refused_by_name(path: pathlib.Path):
     with pytest.raises(eb.io.FileFormatError, match=path.name):
         eb.load(path)
 
 
-@needs_load
 def test_deep_nesting_is_refused(tmp_path: pathlib.Path):
     path = tmp_path / "deep.osim"
     path.write_text("<OpenSimDocument Version='40000'>" + "<a>" * 100_000)

@@ -69,9 +69,15 @@ def full_state(model: Model, state: Any) -> HillState:
     )
 
 
-def _given(model: Model, state: Any, excitation: Any) -> tuple[HillState, PerUnit | None]:
+def _given(
+    model: Model, q: Coordinates, qd: Coordinates, state: Any, excitation: Any
+) -> tuple[tuple[HillState, PerUnit, PerUnit, PerUnit | None], Float[Array, "nq nm"]]:
+    """What the muscles need (state, lengths, lengthening speeds, excitation), and moment arms."""
+    q, qd = coordinates(model, q=q, qd=qd)
     full = full_state(model, state)
-    return full, None if excitation is None else per_unit(model, "excitation", excitation)
+    drive = None if excitation is None else per_unit(model, "excitation", excitation)
+    length, arms = lengths_and_arms(without_muscles(model), q)
+    return (full, length, -(qd @ arms), drive), arms
 
 
 def muscle_forces(
@@ -99,10 +105,8 @@ def muscle_forces(
 def _muscle_forces(
     model: Model, q: Coordinates, qd: Coordinates, state: Any, excitation: Any
 ) -> PerUnit:
-    q, qd = coordinates(model, q=q, qd=qd)
-    full, drive = _given(model, state, excitation)
-    length, arms = lengths_and_arms(without_muscles(model), q)
-    return hill_muscles(model).force(full, length, -(qd @ arms), drive)
+    given, _ = _given(model, q, qd, state, excitation)
+    return hill_muscles(model).force(*given)
 
 
 def muscle_torques(
@@ -124,10 +128,8 @@ def muscle_torques(
 def _muscle_torques(
     model: Model, q: Coordinates, qd: Coordinates, state: Any, excitation: Any
 ) -> Coordinates:
-    q, qd = coordinates(model, q=q, qd=qd)
-    full, drive = _given(model, state, excitation)
-    length, arms = lengths_and_arms(without_muscles(model), q)
-    return arms @ hill_muscles(model).force(full, length, -(qd @ arms), drive)
+    given, arms = _given(model, q, qd, state, excitation)
+    return arms @ hill_muscles(model).force(*given)
 
 
 def muscle_outputs(
@@ -149,10 +151,8 @@ def muscle_outputs(
 def _muscle_outputs(
     model: Model, q: Coordinates, qd: Coordinates, state: Any, excitation: Any
 ) -> MuscleState:
-    q, qd = coordinates(model, q=q, qd=qd)
-    full, drive = _given(model, state, excitation)
-    length, arms = lengths_and_arms(without_muscles(model), q)
-    return hill_muscles(model).outputs(full, length, -(qd @ arms), drive)
+    given, _ = _given(model, q, qd, state, excitation)
+    return hill_muscles(model).outputs(*given)
 
 
 def initial_muscle_state(
