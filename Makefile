@@ -11,7 +11,7 @@ BENCH_STAMP := .venv/.installed-bench
 .PHONY: help venv demo test test-all bench lint format clean
 
 help:
-	@echo "make demo      simulate the seven-body squeezer, figures in out/squeezer"
+	@echo "make demo      a shoulder from motion to muscle forces, figures in out/shoulder"
 	@echo "make test      the tests, without the slow ones"
 	@echo "make test-all  all tests"
 	@echo "make bench     speed against the peers that are installed, out/bench.json"
@@ -39,7 +39,7 @@ $(BENCH_STAMP): $(STAMP)
 	@touch $@
 
 demo: $(STAMP)
-	$(BIN)/empbody run squeezer --out out/squeezer
+	$(BIN)/empbody run shoulder --out out/shoulder
 
 # A file's tests share compiled functions, so a file stays on one worker.
 test: $(STAMP)

@@ -6,7 +6,9 @@ Angles in radians, SI units. Functions take one sample; batch with `jax.vmap`.
 from . import (
     autodiff as autodiff,
     calculus as calculus,
+    control as control,
     dae as dae,
+    fitting as fitting,
     forces as forces,
     io as io,
     kronecker as kronecker,
@@ -18,6 +20,12 @@ from . import (
     sharing as sharing,
     signals as signals,
     solvers as solvers,
+)
+from .control import (
+    OptimisedTracking as OptimisedTracking,
+    Tracking as Tracking,
+    optimise_tracking as optimise_tracking,
+    track as track,
 )
 from .dynamics import (
     applied_forces as applied_forces,
@@ -31,13 +39,21 @@ from .dynamics import (
     mechanical_energy as mechanical_energy,
     potential_energy as potential_energy,
 )
+from .fitting import (
+    Prior as Prior,
+    fit_parameters as fit_parameters,
+    fit_population as fit_population,
+    fit_rhythm as fit_rhythm,
+)
 from .io import (
     Markers as Markers,
     Motion as Motion,
     load as load,
+    load_rhythm as load_rhythm,
     read_markers as read_markers,
     read_motion as read_motion,
     save as save,
+    save_rhythm as save_rhythm,
     write_markers as write_markers,
     write_motion as write_motion,
 )
@@ -98,7 +114,12 @@ from .pipeline import (
     inverse_dynamics_along as inverse_dynamics_along,
     inverse_kinematics as inverse_kinematics,
 )
-from .sharing import Sharing as Sharing, share_forces as share_forces
+from .sharing import (
+    Sharing as Sharing,
+    TrajectorySharing as TrajectorySharing,
+    share_forces as share_forces,
+    share_trajectory as share_trajectory,
+)
 from .simulation import (
     CoordinateLimit as CoordinateLimit,
     SimulationError as SimulationError,

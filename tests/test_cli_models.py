@@ -187,6 +187,57 @@ def test_simulation(at, capsys):
     assert not more["muscles"]
 
 
+@pytest.fixture
+def elastic(at):
+    """The arm with undamped fibres on elastic tendons, which are stiff where hardly excited."""
+    text = (at / "tiny_arm.osim").read_text()
+    for old, new in (
+        ("<ignore_tendon_compliance>true", "<ignore_tendon_compliance>false"),
+        ("<fiber_damping>0.1", "<fiber_damping>0"),
+    ):
+        assert old in text
+        text = text.replace(old, new)
+    (at / "elastic.osim").write_text(text)
+    return at
+
+
+def test_stiff_tendons_are_told(elastic, capsys):
+    start = ("--at", "elbow=60", "--excite", "all=0", "--duration", "0.2", "--out", "stiff.sto")
+    few = ("--max-steps", "100")
+    assert main(["simulate", "elastic.osim", *start, *few, "--quiet"]) == 2
+    said = capsys.readouterr().err
+    assert "on an elastic tendon at this excitation need about" in said
+    assert "--tendons rigid needs few" in said
+    assert not (elastic / "stiff.sto").exists()
+    rigid = run(capsys, "simulate", "elastic.osim", *start, "--tendons", "rigid")
+    assert rigid["tendons"] == "rigid"
+    assert rigid["steps"] < 100
+    assert rigid["notes"] == []
+
+
+@pytest.mark.slow
+def test_running_out_of_steps_on_stiff_tendons(elastic, capsys):
+    """The estimate is for the first pose: later ones may need more."""
+    start = ("--at", "elbow=60", "--excite", "all=0", "--duration", "0.2", "--out", "stiff.sto")
+    assert main(["simulate", "elastic.osim", *start, "--max-steps", "300", "--quiet"]) == 1
+    said = capsys.readouterr().err
+    assert "ran out of 300 steps" in said
+    assert "--tendons rigid needs few" in said
+
+
+@pytest.mark.slow
+def test_a_simulation_goes_on_with_its_muscles(elastic, capsys):
+    """Two halves are the whole: activations and fibre lengths are read from the states."""
+    strong = ("simulate", "elastic.osim", "--excite", "all=0.5", "--rate", "50", "--rtol", "1e-8")
+    whole = run(capsys, *strong, "--duration", "0.04", "--out", "whole.sto")
+    on = ("--states", "whole.sto", "--time", "0.02", "--duration", "0.02")
+    run(capsys, *strong, *on, "--out", "half.sto")
+    first, second = read_storage("whole.sto"), read_storage("half.sto")
+    assert first.labels == second.labels
+    np.testing.assert_allclose(second.data, first.data[1:], rtol=1e-6, atol=1e-7)
+    assert whole["tendons"] == "elastic"
+
+
 def test_a_simulation_stops_at_the_end_of_a_range(at, capsys):
     start = ("--at", "elbow=2", "--speed", "elbow=-200", "--duration", "0.05", "--rate", "40")
     summary = run(capsys, "simulate", "tiny_arm.osim", *start, "--out", "stop.sto")

@@ -201,3 +201,42 @@ def test_bad_input(squeezer):
         dae.simulate_dae(constrained, Q0, [0.0], times, solver="euler")
     with pytest.raises(ValueError, match="2 independent joint variables"):
         dae.RhythmLoop(eb.rhythms.Affine(np.ones((3, 1))), [0, 1])
+
+
+@pytest.mark.parametrize("name", ["four_bar", "five_bar"])
+def test_a_servo_finds_the_torques(name):
+    """Torques for wanted accelerations of the coordinates give just those."""
+    model, loop, q, qd = mechanisms()[name]
+    constrained = dae.constrained(model, loop)
+    f, fd = constrained.start(jnp.asarray(q), jnp.asarray(qd))
+    wanted = jnp.asarray([3.0, -2.0][: model.nq])
+    found = eqx.filter_jit(constrained.servo)(0.3, f, fd, wanted)
+    again = eqx.filter_jit(constrained.accelerations)(0.3, f, fd, found.torques)
+    np.testing.assert_allclose(again.fdd, found.fdd, rtol=1e-9, atol=1e-9)
+    need = eb.inverse_dynamics(
+        model, jnp.asarray(q), jnp.asarray(qd), wanted, t=0.3, elements=bool(model.forces)
+    )
+    np.testing.assert_allclose(found.torques, need, rtol=1e-8, atol=1e-10)
+
+
+def test_torques_on_the_coordinates():
+    """As a function, and as a servo that asks for what they give."""
+    model, loop, q, qd = mechanisms()["four_bar"]
+    constrained, ts = dae.constrained(model, loop), [0.0, 0.1]
+
+    def law(t, q, qd):
+        return 0.02 - 0.3 * qd
+
+    def answer(t, q, qd):
+        return eb.forward_dynamics(model, q, qd, law(t, q, qd), t=t)
+
+    kinds = [{"tau": law}, {"servo": answer}]
+    one, two = (
+        dae.simulate_dae(constrained, q, qd, ts, projection="none", **kind) for kind in kinds
+    )
+    np.testing.assert_allclose(two.q, one.q, atol=1e-7)
+    np.testing.assert_allclose(two.torques, 0.02 - 0.3 * two.qd, atol=1e-6)
+    with pytest.raises(ValueError, match="tau or servo"):
+        dae.simulate_dae(constrained, q, qd, ts, tau=law, servo=answer)
+    with pytest.raises(ValueError, match=r"tau has shape \(2,\) for 1"):
+        dae.simulate_dae(constrained, q, qd, ts, tau=[1.0, 2.0])

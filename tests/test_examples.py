@@ -69,14 +69,31 @@ def check_elbow(found):
     assert found["lengths"][-1, 1] > found["lengths"][0, 1]
 
 
+def check_fitting(found):
+    mean, _, with_prior = found["errors"]
+    assert with_prior < 2.0 < mean  # deg
+    assert found["before"].shape == found["after"].shape == (5, 2)
+
+
+def check_shoulder(found):
+    assert found["forces"].shape == (5, 14)
+    np.testing.assert_allclose(np.rad2deg(found["q"][:, 1]), [10, 55, 100, 55, 10], atol=1e-6)
+    # The elevation's torque carries the arm, muscles only pull, and 90° of plane turn the scapula.
+    assert np.all(found["torques"][:, 1] > 0)
+    assert np.all(found["forces"] >= 0)
+    assert np.max(np.abs(found["turn"])) > 5
+
+
 CASES = {
     "four_bar": ({"duration": 0.1, "rows": 5}, check_four_bar),
     "five_bar": ({"duration": 0.1, "rows": 5, "starts": 2}, check_five_bar),
     "squeezer": ({"duration": 0.001, "rows": 5, "starts": 2}, check_squeezer),
     "elbow": ({"duration": 0.2, "rows": 5}, check_elbow),
+    "fitting": ({"subjects": 8, "rows": 5}, check_fitting),
     "own_linkage": ({"duration": 0.1, "rows": 5}, check_own_linkage),
+    "shoulder": ({"rows": 5, "wrapping": False}, check_shoulder),
 }
-SLOW = ("elbow", "five_bar", "squeezer")
+SLOW = ("elbow", "fitting", "five_bar", "squeezer")
 
 
 def test_every_example_is_tested():
@@ -92,3 +109,8 @@ def test_example(name):
     for value in found.values():
         assert np.all(np.isfinite(value))
     check(found)
+
+
+@pytest.mark.slow
+def test_shoulder_as_it_stands():
+    check_shoulder(load("shoulder").main(rows=5))

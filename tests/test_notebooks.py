@@ -10,6 +10,7 @@ nbclient = pytest.importorskip("nbclient", reason="nbformat and nbclient run the
 FOLDER = pathlib.Path(__file__).parents[1] / "notebooks"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
 FAST = ("four_bar",)
+PICTURES = {"elbow": 3, "fitting": 3, "shoulder": 8}
 
 
 def read(name: str):
@@ -17,7 +18,7 @@ def read(name: str):
 
 
 def test_which_notebooks_there_are():
-    assert NAMES == ["elbow", "five_bar", "four_bar", "squeezer"]
+    assert NAMES == ["elbow", "fitting", "five_bar", "four_bar", "shoulder", "squeezer"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -45,4 +46,4 @@ def test_runs(name, monkeypatch):
         for output in cell.get("outputs", ())
         if "image/png" in output.get("data", {})
     ]
-    assert len(pictures) == (3 if name == "elbow" else 2)
+    assert len(pictures) == PICTURES.get(name, 2)

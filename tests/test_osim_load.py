@@ -439,3 +439,23 @@ def test_mass_matrix_of_a_published_arm():
     found = jax.jit(jax.vmap(lambda x: eb.mass_matrix(model, x)))(q)
     scale = np.abs(expected).max(axis=(1, 2), keepdims=True)
     assert np.max(np.abs(found - expected) / scale) < 1e-12
+
+
+def test_properties_that_nobody_reads_are_pointed_out(tmp_path):
+    """A misspelt property would be lost in silence; one given twice is ambiguous."""
+    text = (HERE / "osim" / "leg_30000.osim").read_text()
+    for old, new in (
+        ("<mass>7.9</mass>", "<mas>7.9</mas>"),
+        ("<mass>3.4</mass>", "<mass>3.4</mass><mass>5</mass>"),
+        ("<max_isometric_force>1100", "<fibre_length>3</fibre_length><max_isometric_force>1100"),
+    ):
+        assert old in text
+        text = text.replace(old, new)
+    path = tmp_path / "leg.osim"
+    path.write_text(text)
+    said = "\n".join(eb.load(path).report.warnings)
+    assert "<mas> of Body is not known and not used (line" in said
+    assert "<fibre_length> of Thelen2003Muscle is not known and not used (line" in said
+    assert "Body 'shank' has <mass> 2 times: the first one counts" in said
+    clean = eb.load(HERE / "osim" / "leg_30000.osim").report.warnings
+    assert not [words for words in clean if "not used" in words or "times" in words]

@@ -265,6 +265,95 @@ def test_functions_of_axes(tmp_path):
     assert not again.report.approximated
 
 
+def leaves(tree):
+    return [np.asarray(x) for x in jax.tree.leaves(eqx.filter(tree, eqx.is_array))]
+
+
+def test_passive_elements(tmp_path):
+    """Springs, limits, bushings and strings: every number that their elements have."""
+    model, out = eb.load(HERE / "osim" / "passive_40600.osim"), tmp_path / "out.osim"
+    kinds = {type(force).__name__: k for k, force in enumerate(model.forces)}
+    assert set(kinds) == {"SoftStops", "VariableSprings", "PointSpring", "Bushing", "PathForce"}
+
+    def numbers(m):
+        f = {name: m.forces[k] for name, k in kinds.items()}
+        stops, springs, coil = f["SoftStops"], f["VariableSprings"], f["PointSpring"]
+        strings = f["PathForce"]
+        return [
+            *(stops.lower, stops.upper, stops.lower_stiffness, stops.damping, stops.transition),
+            *(springs.stiffness, springs.rest, springs.damping),
+            *(coil.stiffness, coil.rest_length, coil.point_a, coil.point_b),
+            *(f["Bushing"].rotational_stiffness, f["Bushing"].translational_damping),
+            *(law.rest_length for law in strings.laws),
+            strings.laws[0].stiffness,
+            strings.carrier.paths.location,
+        ]
+
+    new = eqx.tree_at(numbers, model, [1.01 * x for x in numbers(model)])
+    assert eb.save(new, out) == ()
+    for a, b in zip(leaves(eb.load(out).forces), leaves(new.forces), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-13, atol=1e-15)
+    frame = eqx.tree_at(
+        lambda m: m.forces[kinds["Bushing"]].frame_a.translation, model, jnp.ones(3)
+    )
+    with pytest.raises(ValueError, match="a frame of BushingForce 'rubber' was changed"):
+        eb.save(frame, out)
+    damped = eqx.tree_at(lambda m: m.forces[kinds["PointSpring"]].damping, model, jnp.array(1.0))
+    with pytest.raises(ValueError, match="damping of PointToPointSpring 'coil'"):
+        eb.save(damped, out)
+    with pytest.raises(ValueError, match="force elements"):
+        eb.save(model.with_forces(model.forces[:-1]), out)
+
+
+def test_points_that_move_or_come_and_go(tmp_path):
+    model, out = eb.load(HERE / "osim" / "leg_30000.osim"), tmp_path / "out.osim"
+    paths = model.paths
+    larger = jax.tree.map(lambda x: x, paths.moving[0])
+    values = [x for x in jax.tree.leaves(larger) if x.ndim == 2 and x.shape[0] == 6]
+    assert values
+    larger = jax.tree.map(lambda x: 1.02 * x if any(x is v for v in values) else x, larger)
+    new = eqx.tree_at(
+        lambda m: (m.paths.moving, m.paths.condition),
+        model,
+        ((larger, *paths.moving[1:]), paths.condition + jnp.array([[0.02, 0.01]])),
+    )
+    eb.save(new, out)
+    again = eb.load(out)
+    assert_same(again, new)
+    q = jnp.array([0.1, 0.0, 0.1, -0.6])
+    lengths = [eb.path_lengths(m, q) for m in (model, new, again)]
+    np.testing.assert_allclose(lengths[2], lengths[1], rtol=0, atol=1e-12)
+    assert abs(float(lengths[1][1] - lengths[0][1])) > 1e-4
+    moved = eqx.tree_at(lambda m: m.paths.location, model, model.paths.location + 0.01)
+    with pytest.raises(ValueError, match=r"location of MovingPathPoint 'broad-2' of 'broad'"):
+        eb.save(moved, out)
+    bounded = jnp.zeros_like(model.paths.moving_range)
+    with pytest.raises(ValueError, match="range of MovingPathPoint 'broad-2'"):
+        eb.save(eqx.tree_at(lambda m: m.paths.moving_range, model, bounded), out)
+
+
+def test_curves_of_muscles(tmp_path):
+    model, out = eb.load(HERE / "osim" / "muscles_40000.osim"), tmp_path / "out.osim"
+    known = {"active_shape", "passive_shape", "passive_strain", "plateau", "active_width_scale"}
+    done, refused = 0, []
+    for k, family in enumerate(model.muscles.curves.families):
+        for what in sorted(known & set(vars(family))):
+            new = eqx.tree_at(
+                lambda m, k=k, what=what: getattr(m.muscles.curves.families[k], what),
+                model,
+                1.02 * getattr(family, what),
+            )
+            try:
+                eb.save(new, out)
+            except ValueError as error:
+                refused.append(str(error))
+                continue
+            assert_same(eb.load(out), new)
+            done += 1
+    assert done >= 5
+    assert all("of the curves of" in words for words in refused)
+
+
 def test_closed_loops(tmp_path):
     model = eb.load(HERE / "osim" / "loop_30000.osim")
     model = eqx.tree_at(

@@ -33,7 +33,7 @@ WRAPPED = 3e-5
 """What OpenSim's approximate contact costs at most (m; see reference/wrapping/README.md)."""
 EXACT_IN_OPENSIM = ("over_ball", "over_asleep", "pull")
 """Paths over spheres, which OpenSim solves exactly."""
-MOVING_POINTS = {"muscles_40000", "beam_20303"}
+MOVING_POINTS = {"muscles_40000", "beam_20303", "leg_30000"}
 """OpenSim's moment arm is not -∂L/∂q there."""
 
 
@@ -214,6 +214,18 @@ def test_muscle_curves(case: Case):
         ):
             expected = [v[kind][i] for n, v in curves.items() if n != "length"]
             close(np.asarray(ours)[here], expected, 1e-9)
+
+
+@pytest.mark.parametrize("name", ["leg_30000", "passive_40600"])
+def test_motion_of_one_second(name: str):
+    """OpenSim integrates the same with couplers as constraints (make_motions.py)."""
+    values = json.loads((HERE / "reference" / "osim" / f"{name}_motion.json").read_text())
+    model = eb.load(HERE / "osim" / f"{name}.osim", wrapping=False)
+    assert list(model.coordinate_names) == values["coordinates"]
+    q, qd = np.array(values["q"]), np.array(values["qd"])
+    solution = eb.simulate(model, q[0], qd[0], values["time"], rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(solution.q, q, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(solution.qd, qd, rtol=0, atol=1e-7)
 
 
 @pytest.mark.parametrize("path", REJECTED, ids=lambda path: path.stem)

@@ -10,6 +10,9 @@ import numpy as np
 import pytest
 
 import empbody as eb
+from empbody.paths._compact import work_list
+from empbody.paths._squeeze import _grip, _share
+from empbody.paths._surfaces import Surfaces
 
 
 def hinge(surfaces, wraps, begin=(-0.1, 0.02, 0.01), end=(0.12, 0.015, -0.02), **more):
@@ -226,7 +229,7 @@ def two_pulleys():
 
 def test_what_is_doubtful_is_reported(monkeypatch):
     """A point inside a surface, and a string that was not found: one round is not enough."""
-    monkeypatch.setattr("empbody.paths._crowd._ROUNDS", 1)
+    monkeypatch.setattr("empbody.paths._rounds._ROUNDS", 1)
     ends = [eb.PathPoint("ground", BEGIN), eb.PathPoint("link", (0.05, 0.0, 0.0))]
     units = [eb.Path("sunk", ends, [eb.Wrap("right")]), two_pulleys()]
     inside, lost = eb.check_paths(hinge([], []).with_muscles(units, PULLEYS), [0.0])
@@ -345,3 +348,60 @@ def test_bad_lists():
 def test_unknown_convention():
     with pytest.raises(ValueError, match="convention 'simm'"):
         eb.moment_arms(hinge([], []), jnp.zeros(1), convention="simm")
+
+
+@pytest.mark.parametrize("size", [3, 64, 5000])
+def test_work_list_holds_those_that_need_work(size):
+    needed = np.random.default_rng(size).random(size) < 0.4
+    work = work_list(jnp.asarray(needed), 8)
+    members = np.flatnonzero(needed)
+    assert int(work.total) == len(members)
+    np.testing.assert_array_equal(work.order[: len(members)], members)
+    np.testing.assert_array_equal(np.asarray(work.place)[members], np.arange(len(members)))
+
+
+def test_written_slopes_of_what_is_left_are_those_of_differentiation():
+    """Cylinders and round surfaces with and without sides, ends inside and outside."""
+    rng, n = np.random.default_rng(0), 2000
+    cylinder = rng.random(n) < 0.5
+    size = rng.uniform(0.5, 1.5, (3, n))
+    size[1], size[2] = np.where(cylinder, size[0], size[1]), np.where(cylinder, 1.0, size[2])
+    side = np.zeros((3, n))
+    side[rng.integers(0, 2, n), np.arange(n)] = rng.choice([-1, 0, 1], n)
+    surfaces = Surfaces(
+        centre=jnp.zeros((3, n)),
+        rotation=jnp.broadcast_to(jnp.eye(3)[:, :, None], (3, 3, n)),
+        size=jnp.asarray(size),
+        half=jnp.asarray(rng.uniform(0.2, 2.0, n)),
+        side=jnp.asarray(side),
+        cylinder=jnp.asarray(cylinder),
+        ellipsoid=jnp.asarray(~cylinder),
+        torus=jnp.zeros(n, bool),
+        has=("cylinder", "ellipsoid", "side"),
+    )
+    x = jnp.asarray(rng.normal(size=(3, 2, n)) * rng.choice([0.4, 2.0], (1, 2, n)))
+    push = jnp.asarray(rng.normal(size=(3, n)))
+
+    def remainder(x):
+        left = surfaces.left(x[:, 0], x[:, 1], held)
+        return jnp.sum(push * left.shift) + jnp.sum(push[0] * left.scale)
+
+    @jax.jit
+    def written(x):
+        local = jnp.stack([surfaces.round(x[:, k]) for k in range(2)], axis=1)
+        share, grip = _share(surfaces, x, local), _grip(surfaces, local)
+        scale = share.value * jnp.where(held, grip.value, 1.0)
+        per_scale = push[0] - jnp.where(held, jnp.sum(push * grip.foot, axis=0), 0.0)
+        factor = per_scale * jnp.where(held, grip.value, 1.0)
+        more = (per_scale * share.value)[None, None] * grip.slopes
+        more = more + (1.0 - scale)[None, None] * grip.along(push)
+        slopes = factor[None, None] * share.slopes + jnp.where(held[None, None], more, 0.0)
+        slopes = slopes / surfaces.size[:, None]
+        axial = jnp.where(surfaces.cylinder[None], factor[None] * share.rise, slopes[2])
+        return slopes.at[2].set(axial)
+
+    held = surfaces.options(x[:, 0], x[:, 1])[2] & (jnp.abs(surfaces.side).sum(axis=0) > 0)
+    assert 100 < held.sum() < n
+    exact = jax.jit(jax.grad(remainder))(x)
+    assert (jnp.abs(exact) > 0).mean() > 0.2
+    np.testing.assert_allclose(written(x), exact, rtol=1e-9, atol=1e-9)

@@ -204,3 +204,26 @@ def test_blocks_give_every_row_once(rows):
     out = in_blocks(lambda x: 2 * x, values, progress=lambda done, total: counted.append(done))
     np.testing.assert_array_equal(out, 2 * values)
     assert counted[-1] == rows
+
+
+def test_sharing_names_frames_out_of_a_moving_points_range():
+    """Frames are looked at before anything is computed."""
+    slide = eb.rhythms.Affine([[0.01], [0.0], [0.0]], [0.05, -0.05, 0.0])
+    muscle = eb.Muscle(
+        "mover",
+        [
+            eb.PathPoint("ground", (0.03, 0.1, 0.0)),
+            eb.MovingPoint("link", slide, ("angle",), ranges={"angle": (-1.0, 1.0)}),
+        ],
+        max_isometric_force=500.0,
+        optimal_fibre_length=0.1,
+        tendon_slack_length=0.05,
+        tendon="rigid",
+    )
+    link = eb.Body("link", joint=eb.Revolute((0, 0, 1)), mass=1.0, com=(0, -0.1, 0))
+    model = eb.Model.build(("angle",), [link], muscles=[muscle])
+    q = jnp.array([[0.5], [0.9], [1.2], [1.3]])
+    with pytest.raises(ValueError, match=r"frame 3 of 4: point 2 of 'mover' moves with 'angle'"):
+        eb.sharing.share_frames(model, q, 0.0 * q, 0.0 * q)
+    with pytest.raises(ValueError, match="point 2 of 'mover' moves with 'angle'"):
+        eb.share_forces(model, q[2], jnp.zeros(1), jnp.zeros(1))

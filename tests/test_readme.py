@@ -11,9 +11,10 @@ import empbody as eb
 README = pathlib.Path(__file__).parents[1] / "README.md"
 
 
-def test_the_readmes_code_runs_in_order():
+def test_the_readmes_code_runs_in_order(monkeypatch):
+    monkeypatch.chdir(README.parent)  # it names files of the repository
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
-    assert len(blocks) == 3
+    assert len(blocks) == 5
     names: dict = {}
     for block in blocks:
         exec(compile(block, "README.md", "exec"), names)
@@ -24,3 +25,5 @@ def test_the_readmes_code_runs_in_order():
     arms = eb.moment_arms(names["elbow"], jnp.array([1.0]))[0]
     np.testing.assert_allclose(arms, [0.0451, -0.0203], rtol=0, atol=5e-5)
     np.testing.assert_allclose(names["flexion"].q[-1], 1.5336, rtol=0, atol=5e-5)
+    assert float(jnp.max(jnp.abs(names["followed"].errors))) < 1e-8
+    assert float(names["found"].rms.max()) < 0.003

@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 
-from . import _moment_arms, _pipeline, _squeezer, _trees
+from . import _fitting, _moment_arms, _pipeline, _shoulder, _squeezer, _trees
 from ._trees import shoulder_sized as shoulder_sized
 
 
@@ -19,8 +19,12 @@ def run(progress: Any) -> dict[str, Any]:
         results |= _moment_arms.run()
     with progress.stage("inverse kinematics and dynamics of a trial"):
         results |= _pipeline.run()
+    with progress.stage("rhythms of many subjects"):
+        results |= _fitting.run()
     with progress.stage("squeezer: ODE against DAE"):
         results |= _squeezer.run()
+    with progress.stage("shoulder: ODE against DAE"):
+        results |= _shoulder.run()
     machine = {
         "cores": os.cpu_count(),
         "load": os.getloadavg(),

@@ -32,6 +32,16 @@ class Options:
     mode: str
     order: int
     dae: bool
+    motion: str | None = None
+    """file of a motion that the shoulder is to follow"""
+    model: str | None = None
+    """.osim file to take instead of the shoulder"""
+    gains: tuple[float, ...] | None = None
+    load: bool = False
+    """whether the shoulder carries forearm and hand"""
+    wrapping: bool = True
+    """whether its muscles slide over surfaces"""
+    figures: bool = True
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,10 +12,12 @@ import numpy as np
 from jaxtyping import Array
 
 from ..dynamics import inverse_dynamics, mass_matrix
+from ..io import load
 from ..kinematics import body_transforms
 from ..model import Model
-from ..paths import lengths_and_arms, opensim_moment_arms
+from ..paths import lengths_and_arms, opensim_moment_arms, path_lengths
 from ._errors import FAILURE, CommandError
+from ._length_gaps import Gap, Gaps
 from ._models import add_model_parser, finish, load_model, shown_pose
 from ._opensim_peer import OpenSimPeer
 from ._progress import Progress
@@ -83,18 +85,24 @@ def run(arguments: argparse.Namespace) -> int:
             "OpenSim takes the first derivative of a MultivariatePolynomialFunction for its "
             "second one, so inverse dynamics is compared at rest"
         )
+    with progress.stage("posing it in OpenSim"):
+        tangents = np.stack([_tangent(peer, q) for q in poses])
     with progress.stage("computing here"):
-        ours = _ours(model, poses, speeds, pushes)
-    lines = _lines()
+        ours = _ours(model, poses, speeds, pushes, tangents)
+    lines, gaps = _lines(), Gaps()
     with progress.counting("computing with OpenSim") as count:
         left = 0.0
         for i in range(len(poses)):
-            left = max(left, _compare(peer, model, names, ours, i, lines))
+            left = max(left, _compare(peer, model, names, ours, i, lines, gaps))
             count(i + 1, len(poses))
     if left > 1e-9:
         notes.append(f"OpenSim's constraints are met to {left:.1e} only, which limits the rest")
     shown = [line for line in lines.values() if line.pose >= 0]
     agrees = all(line.agrees for line in shown)
+    apart = gaps.worst(lines["length"].bound)
+    if apart and not arguments.no_wrap:
+        with progress.stage("computing straight paths"):
+            gaps.straight = _straight(arguments, model, apart, poses)
     summary = {
         "opensim": peer.version,
         "poses": [shown_pose(model, q) for q in poses],
@@ -112,9 +120,11 @@ def run(arguments: argparse.Namespace) -> int:
             for key, line in lines.items()
             if line.pose >= 0
         },
+        "lengths_apart": [dataclasses.asdict(gap) for gap in apart],
         "notes": notes,
     }
-    finish(arguments, "check", progress, summary, _words(shown, notes, model, poses, peer))
+    words = _words(shown, notes, model, poses, peer, gaps.words(apart, len(names)))
+    finish(arguments, "check", progress, summary, words)
     return FAILURE if arguments.strict and not agrees else 0
 
 
@@ -177,22 +187,49 @@ def _has_polynomials(path: pathlib.Path) -> bool:
     return b"<MultivariatePolynomialFunction" in path.read_bytes()
 
 
+def _tangent(peer: OpenSimPeer, q: np.ndarray) -> np.ndarray:
+    peer.pose(q)
+    return peer.tangent()
+
+
+def _straight(
+    arguments: argparse.Namespace, model: Model, apart: list[Gap], poses: np.ndarray
+) -> dict[str, float]:
+    """Lengths through the points alone, where lengths are apart."""
+    locked, freed, _, skip = model.source.options
+    bare = load(
+        arguments.model,
+        lock=dict(locked),
+        free=freed,
+        wrapping=False,
+        unsupported="skip" if skip else "raise",
+    )
+    lengths = np.asarray(_lengths(bare, jnp.asarray(poses)))
+    return {gap.muscle: float(lengths[gap.pose, bare.muscle_index(gap.muscle)]) for gap in apart}
+
+
+@eqx.filter_jit
+def _lengths(model: Model, q: Array) -> Array:
+    return jax.vmap(lambda x: path_lengths(model, x))(q)
+
+
 def _ours(
-    model: Model, poses: np.ndarray, speeds: np.ndarray, pushes: np.ndarray
+    model: Model, poses: np.ndarray, speeds: np.ndarray, pushes: np.ndarray, tangents: np.ndarray
 ) -> dict[str, np.ndarray]:
-    found = _evaluate(model, jnp.asarray(poses), jnp.asarray(speeds), jnp.asarray(pushes))
+    found = _evaluate(model, *map(jnp.asarray, (poses, speeds, pushes, tangents)))
     given = {"q": poses, "qd": speeds, "qdd": pushes}
     return given | {name: np.asarray(value) for name, value in found.items()}
 
 
 @eqx.filter_jit
-def _evaluate(model: Model, q: Array, qd: Array, qdd: Array) -> dict[str, Array]:
+def _evaluate(model: Model, q: Array, qd: Array, qdd: Array, C: Array) -> dict[str, Array]:
     out = {"transforms": jax.vmap(lambda x: body_transforms(model, x))(q)}
     if model.topology.massive:
         out["mass"] = jax.vmap(lambda x: mass_matrix(model, x))(q)
         out["need"] = jax.vmap(lambda x, v, a: inverse_dynamics(model, x, v, a))(q, qd, qdd)
     if model.nm:
         out["lengths"], out["arms"] = jax.vmap(lambda x: lengths_and_arms(model, x))(q)
+        out["opensim_arms"] = jax.vmap(lambda x, c: opensim_moment_arms(model, x, c))(q, C)
     return out
 
 
@@ -238,6 +275,7 @@ def _compare(
     ours: dict[str, np.ndarray],
     i: int,
     lines: dict[str, Line],
+    gaps: Gaps,
 ) -> float:
     """Take one pose into the lines; what OpenSim leaves of its constraints' errors."""
     q, qd, qdd = ours["q"][i], ours["qd"][i], ours["qdd"][i]
@@ -259,11 +297,12 @@ def _compare(
     if not names:
         return left
     chosen = [model.muscle_index(name) for name in names]
-    lines["length"].see(i, np.abs(ours["lengths"][i, chosen] - peer.lengths(names)), names)
+    mine, lengths = ours["lengths"][i, chosen], peer.lengths(names)
+    lines["length"].see(i, np.abs(mine - lengths), names)
+    gaps.see(i, names, mine, lengths)
     labels = [f"{name} about {c}" for c in about for name in names]
     theirs_too = peer.moment_arms(names)
-    C = peer.tangent()
-    also = np.asarray(opensim_moment_arms(model, jnp.asarray(q), jnp.asarray(C)))[:, chosen]
+    also = ours["opensim_arms"][i][:, chosen]
     lines["opensim_arm"].see(i, np.abs(also - theirs_too).ravel(), labels)
     slopes = _slopes(peer, q, names)
     lines["arm"].see(i, np.abs(ours["arms"][i][:, chosen] - slopes).ravel(), labels)
@@ -295,6 +334,7 @@ def _words(
     model: Model,
     poses: np.ndarray,
     peer: OpenSimPeer,
+    lengths: list[str],
 ) -> list[str]:
     """The table, then advice on what differs."""
     width = max(len(line.what) for line in lines)
@@ -303,8 +343,8 @@ def _words(
         verdict = "agrees" if line.agrees else f"DIFFERS at {line.where}, pose {line.pose + 1}"
         out.append(f"  {line.what:<{width}}  {line.difference:9.2e} {line.unit:<3}  {verdict}")
     odd = [line for line in lines if not line.agrees]
-    out += [f"{line.what}: {line.advice}" for line in odd]
-    for k in sorted({line.pose for line in odd}):
+    out += [f"{line.what}: {line.advice}" for line in odd] + lengths
+    for k in sorted({line.pose for line in odd if line.pose >= 0}):
         shown = ", ".join(f"{n} {v:.4g}" for n, v in shown_pose(model, poses[k]).items())
         out.append(f"pose {k + 1}: {shown}")
     return out + [f"note: {note}" for note in notes]

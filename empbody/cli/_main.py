@@ -14,7 +14,7 @@ import equinox as eqx
 
 from ..io import FileFormatError
 from ..simulation import SimulationError
-from . import _bench, _check, _id, _ik, _info, _moment_arms, _run, _share, _simulate
+from . import _bench, _check, _fit, _id, _ik, _info, _moment_arms, _run, _share, _simulate
 from ._errors import BAD_INPUT, FAILURE, CommandError, one_sentence
 from ._settings import configure_jax, own_process
 
@@ -67,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"empbody {version('empbody')}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for module in (_run, _info, _moment_arms, _ik, _id, _share, _simulate, _check, _bench):
+    for module in (_run, _info, _moment_arms, _ik, _id, _share, _simulate, _fit, _check, _bench):
         module.add_parser(commands, common)
     return parser
 

@@ -19,32 +19,46 @@ from ._five_bar import run_five_bar
 from ._four_bar import run_four_bar
 from ._progress import Progress
 from ._settings import cache_in_use
+from ._shoulder import run_shoulder
 from ._squeezer import run_squeezer
+
+SHOULDER_RHYTHMS = ("de_groot", "de_groot_elevation", "holzbaur")
 
 CASES: dict[str, Callable[[Options, Progress], Result]] = {
     "four-bar": run_four_bar,
     "five-bar": run_five_bar,
     "squeezer": run_squeezer,
+    "shoulder": run_shoulder,
 }
-COORDINATES = {"four-bar": ("q",), "five-bar": ("q1", "q2"), "squeezer": ("q",)}
+COORDINATES = {
+    "four-bar": ("q",),
+    "five-bar": ("q1", "q2"),
+    "squeezer": ("q",),
+    "shoulder": ("elv_angle", "shoulder_elv", "shoulder_rot"),
+}
 # A method of order 2 would need millions of steps at the usual tolerance.
 _LOW_ORDER = {"trbdf2": 1e-7}
 # Coordinates that are angles are given in degrees unless --radians.
-_ANGLES = ("five-bar", "squeezer")
+_ANGLES = ("five-bar", "squeezer", "shoulder")
+_ONLY_SHOULDER = ("motion", "model", "gains", "load", "no_wrap")
+_NOT_SHOULDER = ("order", "branch", "mode")
 
 DESCRIPTION = """\
 Simulate one of the manuscript's mechanisms and write its trajectory (.sto, radians),
 a summary and the figures.
 
+  shoulder   a motion tracked by computed torque, the torques, the muscle forces that give
+             them at least cost, moment arms (Figs. 14, 15, 19-21)
   four-bar   point p along a desired trajectory (Figs. 4-6), then a release on a spring
   five-bar   the same with two coordinates (Figs. 8-11), then a fall under gravity
   squeezer   forward dynamics of seven bodies, 0.05 s from rest (Figs. 17, 18)
 """
 UNITS = """\
-units: --q0 is where the forward simulation starts, at rest. For the five-bar and the
-squeezer it holds angles, in degrees or with --radians in radians (the squeezer starts at
--0.0620 rad, that is -3.5523 degrees, if --q0 is absent). For the four-bar it is a height in
-metres, with or without --radians. Files are in SI units and radians.
+units: --q0 is where the forward simulation starts, at rest. For the five-bar, the squeezer
+and the shoulder it holds angles, in degrees or with --radians in radians (the squeezer starts
+at -0.0620 rad, that is -3.5523 degrees, if --q0 is absent; the shoulder where the motion
+does, and with its speed). For the four-bar it is a height in metres, with or without
+--radians. Files are in SI units and radians.
 
 Compiled functions are kept in the user's cache folder, which makes the second run faster;
 EMPBODY_CACHE_DIR names another folder, or none when it is empty.
@@ -66,12 +80,23 @@ def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
         help="a machine-readable summary on standard output, and nothing else there")  # fmt: skip
     add("mechanism", metavar="MECHANISM", help=", ".join(CASES))
     add("--out", metavar="DIR", help="folder for the results (default: out/MECHANISM)")
-    add("--rhythm", default="implicit", choices=ROUTES, metavar="NAME",
-        help=f"how joint variables are made from coordinates: {', '.join(ROUTES)}")  # fmt: skip
+    add("--rhythm", metavar="NAME",
+        help=f"how joint variables are made from coordinates: {', '.join(ROUTES)} (default: "
+        f"implicit); for the shoulder {', '.join(SHOULDER_RHYTHMS)} (default: de_groot) or a "
+        "rhythm file (.json)")  # fmt: skip
+    add("--motion", metavar="FILE", help="motion that the shoulder follows (.mot, .sto, .csv)")
+    add("--model", metavar="FILE.osim", help="model to take instead of the shoulder of ours")
+    add("--gains", type=float, nargs="+", metavar="K",
+        help="of the shoulder's controller (1/s), one or one per coordinate (default: 100 100 "
+        "1000)")  # fmt: skip
+    add("--load", action="store_true", default=None,
+        help="the shoulder carries forearm and hand, elbow straight")  # fmt: skip
+    add("--no-wrap", action="store_true", default=None,
+        help="muscles of the shoulder go straight from point to point")  # fmt: skip
     add("--order", type=int, metavar="N",
         help="harmonics of the Fourier rhythm (default: 14, five-bar: 16)")  # fmt: skip
-    add("--solver", default="dopri8", choices=tuple(SOLVERS), metavar="NAME",
-        help=f"{', '.join(SOLVERS)} (default: %(default)s)")  # fmt: skip
+    add("--solver", choices=tuple(SOLVERS), metavar="NAME",
+        help=f"{', '.join(SOLVERS)} (default: dopri8, shoulder: rkf45)")  # fmt: skip
     add("--rtol", type=float, metavar="X", help="default: 1e-10, or 1e-7 for trbdf2")
     add("--atol", type=float, metavar="X", help="default: the same as --rtol")
     add("--max-steps", type=int, default=100_000, metavar="N", help="default: %(default)d")
@@ -154,15 +179,16 @@ def _options(arguments: argparse.Namespace, name: str) -> Options:
     _check_numbers(arguments)
     _check_applies(arguments, name)
     q0 = arguments.q0
-    if q0 is not None:
+    if q0 is not None and arguments.model is None:
         _check_start(q0, COORDINATES[name])
     if q0 is not None and name in _ANGLES and not arguments.radians:
         q0 = [math.radians(x) for x in q0]
     order = {"five-bar": 16}.get(name, 14) if arguments.order is None else arguments.order
-    rtol = _LOW_ORDER.get(arguments.solver, 1e-10) if arguments.rtol is None else arguments.rtol
+    solver = arguments.solver or ("rkf45" if name == "shoulder" else "dopri8")
+    rtol = _LOW_ORDER.get(solver, 1e-10) if arguments.rtol is None else arguments.rtol
     return Options(
-        rhythm=arguments.rhythm,
-        solver=arguments.solver,
+        rhythm=_rhythm(arguments, name),
+        solver=solver,
         rtol=rtol,
         atol=rtol if arguments.atol is None else arguments.atol,
         max_steps=arguments.max_steps,
@@ -174,7 +200,35 @@ def _options(arguments: argparse.Namespace, name: str) -> Options:
         mode=arguments.mode or "neg",
         order=order,
         dae=not arguments.no_dae,
+        motion=arguments.motion,
+        model=arguments.model,
+        gains=None if arguments.gains is None else tuple(arguments.gains),
+        load=bool(arguments.load),
+        wrapping=not arguments.no_wrap,
+        figures=not arguments.no_figures,
     )
+
+
+def _rhythm(arguments: argparse.Namespace, name: str) -> str:
+    """Its name, or for the shoulder a file."""
+    if name == "shoulder":
+        rhythm = arguments.rhythm or SHOULDER_RHYTHMS[0]
+        if arguments.model is not None and arguments.rhythm is not None:
+            raise CommandError("--rhythm is for the shoulder of ours: --model brings its own")
+        if rhythm in SHOULDER_RHYTHMS or arguments.model is not None:
+            return rhythm
+        if not pathlib.Path(rhythm).is_file():
+            raise CommandError(
+                f"--rhythm {rhythm}: the shoulder has {', '.join(SHOULDER_RHYTHMS)}, and there is "
+                "no file of this name"
+            )
+        return rhythm
+    rhythm = arguments.rhythm or ROUTES[0]
+    if rhythm not in ROUTES:
+        raise CommandError(
+            f"argument --rhythm: invalid choice: {rhythm!r} (choose from {', '.join(ROUTES)})"
+        )
+    return rhythm
 
 
 def _check_numbers(arguments: argparse.Namespace) -> None:
@@ -194,6 +248,12 @@ def _check_applies(arguments: argparse.Namespace, name: str) -> None:
     for option, mechanism in (("branch", "four-bar"), ("mode", "five-bar")):
         if getattr(arguments, option) is not None and name != mechanism:
             raise CommandError(f"--{option} is for the {mechanism} only, not the {name}")
+    for option in _ONLY_SHOULDER if name != "shoulder" else _NOT_SHOULDER:
+        if getattr(arguments, option) is not None:
+            flag = option.replace("_", "-")
+            raise CommandError(f"--{flag} has no meaning for the {name}")
+    if name == "shoulder" and arguments.set:
+        raise CommandError("--set is for the linkages; edit the shoulder in Python")
     if arguments.order is not None and arguments.rhythm != "fourier":
         raise CommandError(f"--order is for --rhythm fourier only, not {arguments.rhythm}")
 

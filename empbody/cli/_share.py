@@ -10,7 +10,7 @@ import numpy as np
 from ..io import Table
 from ..muscles import HillMuscles
 from ..pipeline import inverse_dynamics_along
-from ..sharing import SharingStatus, share_frames
+from ..sharing import outcomes, share_frames
 from ._errors import CommandError
 from ._models import add_model_parser, finish, load_model, save_table, writable
 from ._motions import add_motion_arguments, load_motion
@@ -73,8 +73,8 @@ def run(arguments: argparse.Namespace) -> int:
     labels += [f"{name}_reserve" for name in model.coordinate_names]
     columns = np.concatenate([found.activations, found.forces, found.reserves], axis=1)
     save_table(out, Table(need.time, tuple(labels), columns, name="Muscle sharing"))
-    outcomes = _outcomes(found.status)
-    notes += _notes(outcomes, need.time.size)
+    found_as = outcomes(found.status)
+    notes += _notes(found_as, need.time.size)
     peak = {
         name: {"activation": float(a), "force_N": float(f)}
         for name, a, f in zip(
@@ -87,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
         "rows": need.time.size,
         "time_s": [float(need.time[0]), float(need.time[-1])],
         "cost": arguments.cost,
-        "outcomes": outcomes,
+        "outcomes": found_as,
         "largest": peak,
         "largest_reserve": dict(zip(model.coordinate_names, reserves.tolist(), strict=True)),
         "largest_residual": float(np.nanmax(np.abs(found.residual))),
@@ -99,13 +99,6 @@ def run(arguments: argparse.Namespace) -> int:
     lines += [f"  {n:<{width}}  {p['activation']:6.3f}  {p['force_N']:9.2f}" for n, p in busy]
     lines += [f"note: {note}" for note in notes] + [f"{need.time.size} rows in {out}"]
     return finish(arguments, "share", progress, summary, lines)
-
-
-def _outcomes(status: Any) -> dict[str, int]:
-    """Rows by outcome."""
-    names = ("balanced", "needs_reserves", "infeasible", "unsolved", "bad_input")
-    found = {name: int(np.sum(status == getattr(SharingStatus, name))) for name in names}
-    return {name: count for name, count in found.items() if count}
 
 
 def _notes(outcomes: dict[str, int], rows: int) -> list[str]:

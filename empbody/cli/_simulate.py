@@ -1,7 +1,9 @@
 """`empbody simulate`: forward simulation of a model, with or without its muscles."""
 
 import argparse
+import contextlib
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import equinox as eqx
@@ -14,9 +16,10 @@ from ..io._matching import match
 from ..model import Model
 from ..muscles import HillMuscles
 from ..pipeline import rotational
-from ..simulation import CoordinateLimit, Solution, simulate
+from ..simulation import CoordinateLimit, SimulationError, Solution, simulate
+from ..simulation._methods import is_implicit
 from ..solvers import SOLVERS
-from ._errors import CommandError
+from ._errors import FAILURE, CommandError
 from ._models import (
     add_model_parser,
     assignment,
@@ -31,13 +34,20 @@ from ._models import (
     unknown,
     writable,
 )
+from ._muscle_start import state_in, steps_per_second, with_rigid_tendons
 from ._progress import Progress
+
+_MANY_STEPS = 5000
 
 DESCRIPTION = """\
 Forward simulation from a pose. Muscles act where excitations are given (--excite,
 --excitations); without any, the skeleton falls under gravity and the model's springs and
 dampers alone. The simulation stops where a coordinate reaches the end of its range, unless
 --no-limits.
+
+Muscles start in balance at their least activation, or with the activations and fibre lengths
+that --states has. Fibres on elastic tendons settle within microseconds at low activation, which
+takes many short steps: --tendons rigid needs few.
 
 Labels of the file: OpenSim's names of states (/jointset/<joint>/<coordinate>/value and
 /speed, /forceset/<muscle>/activation and /fiber_length); angles in radians.
@@ -63,6 +73,8 @@ def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
         help="constant excitation, 0 to 1; 'all' means all muscles")  # fmt: skip
     add("--excitations", metavar="FILE.sto",
         help="excitations over time, a column for each muscle")  # fmt: skip
+    add("--tendons", default="file", choices=("file", "rigid"),
+        help="as the file says, or all rigid (default: %(default)s)")  # fmt: skip
     add("--no-limits", action="store_true", help="let coordinates leave their ranges")
     add("--solver", default="tsit5", choices=tuple(SOLVERS), metavar="NAME",
         help=f"{', '.join(SOLVERS)} (default: %(default)s)")  # fmt: skip
@@ -94,18 +106,26 @@ def run(arguments: argparse.Namespace) -> int:
         raise CommandError("--time says which row of --states, but there is no --states")
     progress = Progress(quiet=arguments.quiet)
     model = load_model(arguments, progress)
-    start, q0, qd0 = _start(model, arguments)
+    start, q0, qd0, row = _start(model, arguments)
     excitation = _excitation(model, arguments)
+    muscles = None
+    if excitation is not None and arguments.tendons == "rigid":
+        model = with_rigid_tendons(model)
+    if excitation is not None and row is not None:
+        muscles = state_in(model, *row, q0, qd0)
     model, events, notes = _limits(model, arguments, q0)
+    if excitation is not None:
+        notes += _stiffness(model, arguments, q0, qd0, excitation, start)
     rows = max(2, round(arguments.duration * arguments.rate) + 1)
     times = start + np.linspace(0.0, arguments.duration, rows)
-    with progress.stage(f"simulating {arguments.duration:g} s"):
+    with progress.stage(f"simulating {arguments.duration:g} s"), _advising(model, arguments):
         solution = simulate(
             model,
             q0,
             qd0,
             times,
             excitation=excitation,
+            muscle_state=muscles,
             solver=arguments.solver,
             rtol=arguments.rtol,
             atol=arguments.rtol,
@@ -129,6 +149,7 @@ def run(arguments: argparse.Namespace) -> int:
         "end": shown_pose(model, last),
         "stopped_by": stopped,
         "muscles": excitation is not None,
+        "tendons": None if excitation is None else model.muscles.tendon,  # pyright: ignore
         "solver": arguments.solver,
         "rtol": arguments.rtol,
         "steps": int(solution.stats["num_accepted_steps"]),
@@ -144,15 +165,17 @@ def run(arguments: argparse.Namespace) -> int:
     return finish(arguments, "simulate", progress, summary, lines)
 
 
-def _start(model: Model, arguments: argparse.Namespace) -> tuple[float, np.ndarray, np.ndarray]:
-    """Time, coordinates and speeds at the start."""
-    q, qd, time = pose(model, arguments, ()), np.zeros(model.nq), 0.0
+def _start(
+    model: Model, arguments: argparse.Namespace
+) -> tuple[float, np.ndarray, np.ndarray, tuple[Table, int] | None]:
+    """Time, coordinates and speeds at the start, and the row that they come from."""
+    q, qd, time, source = pose(model, arguments, ()), np.zeros(model.nq), 0.0, None
     if arguments.states is not None:
         table = read_table(readable(arguments.states))
         if not table.time.size:
             raise CommandError(f"{arguments.states} has no rows")
         row = 0 if arguments.time is None else int(np.argmin(np.abs(table.time - arguments.time)))
-        time = float(table.time[row])
+        time, source = float(table.time[row]), (table, row)
         columns = match(table.labels, model.coordinate_names)
         turns = rotational(model)
         for k in range(model.nq):
@@ -168,7 +191,52 @@ def _start(model: Model, arguments: argparse.Namespace) -> tuple[float, np.ndarr
         qd[model.coordinate_index(name)] = value
     if not np.all(np.isfinite(np.concatenate([q, qd]))):
         raise CommandError(f"the start in {arguments.states} is not a number throughout")
-    return time, q, qd
+    return time, q, qd, source
+
+
+_REMEDY = "--tendons rigid needs few, more excitation or --solver kvaerno5 fewer"
+
+
+@contextlib.contextmanager
+def _advising(model: Model, arguments: argparse.Namespace) -> Iterator[None]:
+    """Say what helps where elastic tendons have eaten up the steps."""
+    try:
+        yield
+    except SimulationError as error:
+        stiff = getattr(model.muscles, "tendon", "rigid") == "elastic"
+        muscles = arguments.excite or arguments.excitations is not None
+        if "ran out of" not in str(error) or not (stiff and muscles):
+            raise
+        if is_implicit(SOLVERS[arguments.solver]):
+            raise
+        words = "fibres on elastic tendons take many steps at low activation"
+        raise CommandError(f"{error}; {words}: {_REMEDY}", FAILURE) from error
+
+
+def _stiffness(
+    model: Model,
+    arguments: argparse.Namespace,
+    q: np.ndarray,
+    qd: np.ndarray,
+    excitation: Any,
+    start: float,
+) -> list[str]:
+    """A note where elastic tendons take very short steps; refuses what would not come to an
+    end."""
+    if is_implicit(SOLVERS[arguments.solver]):
+        return []
+    level = excitation(start, q, qd) if callable(excitation) else excitation
+    rate, name = steps_per_second(model, q, np.asarray(level))
+    count = rate * arguments.duration
+    if count < min(_MANY_STEPS, arguments.max_steps):
+        return []
+    words = (
+        f"the fibres of {name} on an elastic tendon at this excitation need about {count:.1g} "
+        f"steps for {arguments.duration:g} s"
+    )
+    if count > 2 * arguments.max_steps:
+        raise CommandError(f"{words}, with --max-steps {arguments.max_steps}; {_REMEDY}")
+    return [f"{words}; {_REMEDY}"]
 
 
 def _excitation(model: Model, arguments: argparse.Namespace) -> Any:

@@ -7,6 +7,7 @@ The same mechanisms in joint variables with algebraic constraints (Ehsani 2016, 
 from ._constrained import (
     Acceleration as Acceleration,
     Constrained as Constrained,
+    Servo as Servo,
     constrained as constrained,
 )
 from ._constraints import Loop as Loop, RhythmLoop as RhythmLoop

@@ -15,7 +15,7 @@ from ..kinematics import Motion
 from ..kinematics._links import motion_of
 from ..model import Model
 from ..rhythms import Identity
-from ._constraints import Loop, slopes, value_and_jacobian
+from ._constraints import Loop, coordinate_slopes, slopes, value_and_jacobian
 
 _ASSEMBLY_STEPS = 6
 
@@ -27,6 +27,16 @@ class Acceleration(NamedTuple):
     """f̈ (rad/s² or m/s²)"""
     multipliers: Float[Array, " nc"]
     """λ: minus Gᵀ λ are the joint forces that keep the loops closed."""
+
+
+class Servo(NamedTuple):
+    """Solution of the index-1 equations with the coordinates' accelerations given."""
+
+    fdd: Float[Array, " nj"]
+    """f̈ (rad/s² or m/s²)"""
+    multipliers: Float[Array, " nc"]
+    torques: Float[Array, " nq"]
+    """Generalised forces on the coordinates that it takes (N m or N)."""
 
 
 class Constrained(eqx.Module):
@@ -68,6 +78,29 @@ class Constrained(eqx.Module):
         g, jacobian, rate, curvature = slopes(self.loop, f, fd)
         right = -curvature - 2.0 * self.alpha * rate - self.beta**2 * g
         return Acceleration(*_saddle(mass[..., 0], jacobian, push, right))
+
+    def servo(
+        self,
+        t: Float[Array, ""] | float,
+        f: Float[Array, " nj"],
+        fd: Float[Array, " nj"],
+        qdd: Float[Array, " nq"],
+    ) -> Servo:
+        """f̈, λ and the torques τ that accelerate the coordinates q(f) as told.
+
+        [[M, Gᵀ, -Bᵀ], [G, 0, 0], [B, 0, 0]] [f̈; λ; τ] = [Q - N ḟ; γ; q̈ - q''[ḟ, ḟ]] with
+        B = ∂q/∂f and γ as in `accelerations`: Eq. 200 (Ehsani 2016) in joint variables.
+        """
+        motion = motion_of(self.tree, f, fd)
+        mass, need = mass_and_bias(LaneBodies.of(self.tree), motion)
+        push = self._forces(Motion.of_lane(motion), t, None) - need[:, 0]
+        g, jacobian, rate, curvature = slopes(self.loop, f, fd)
+        right = -curvature - 2.0 * self.alpha * rate - self.beta**2 * g
+        lead, bend = coordinate_slopes(self.loop, f, fd)
+        rows = jnp.concatenate([jacobian, -lead])
+        fdd, pull = _saddle(mass[..., 0], rows, push, jnp.concatenate([right, bend - qdd]))
+        n = jacobian.shape[0]
+        return Servo(fdd, pull[:n], pull[n:])
 
     def _forces(
         self, motion: Motion, t: Float[Array, ""] | float, tau: Float[Array, " nq"] | None

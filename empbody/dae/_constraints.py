@@ -57,6 +57,21 @@ class RhythmLoop(eqx.Module):
     def coordinates(self, f: Float[Array, " nj"], /) -> Float[Array, " nq"]:
         return f[np.asarray(self.independent)]
 
+    def slopes(self, f: Float[Array, " nj"], fd: Float[Array, " nj"]) -> "Slopes":
+        """From the rhythm's own derivatives: those of autodiff would cost more."""
+        rest, lead = np.asarray(self.dependent), np.asarray(self.independent)
+        jet = self.rhythm.jet(f[lead], fd[lead])
+        value = f[rest] - jet.value[rest]
+        jacobian = _unit_rows(self.dependent, f).at[:, lead].set(-jet.jacobian[rest])
+        rate = fd[rest] - jet.jacobian[rest] @ fd[lead]
+        return Slopes(value, jacobian, rate, -jet.curvature[rest])
+
+
+def _unit_rows(columns: tuple[int, ...], f: Float[Array, " nj"]) -> Float[Array, "n nj"]:
+    rows = np.zeros((len(columns), f.shape[0]))
+    rows[np.arange(len(columns)), np.asarray(columns)] = 1.0
+    return jnp.asarray(rows, dtype=f.dtype)
+
 
 class Slopes(NamedTuple):
     """A constraint at one (f, ḟ), with shared work."""
@@ -75,6 +90,8 @@ def value_and_jacobian(
     loop: Loop, f: Float[Array, " nj"]
 ) -> tuple[Float[Array, " nc"], Float[Array, "nc nj"]]:
     """g and G with one evaluation of g."""
+    if isinstance(loop, RhythmLoop):
+        return loop.slopes(f, jnp.zeros_like(f))[:2]
 
     def along(direction: Float[Array, " nj"]):
         return jax.jvp(loop.constraint, (f,), (direction,))
@@ -86,6 +103,8 @@ def value_and_jacobian(
 
 def slopes(loop: Loop, f: Float[Array, " nj"], fd: Float[Array, " nj"]) -> Slopes:
     """g, G, ġ and g''[ḟ, ḟ]."""
+    if isinstance(loop, RhythmLoop):
+        return loop.slopes(f, fd)
 
     def rate(x: Float[Array, " nj"]):
         return jax.jvp(loop.constraint, (x,), (fd,))[1]
@@ -93,3 +112,16 @@ def slopes(loop: Loop, f: Float[Array, " nj"], fd: Float[Array, " nj"]) -> Slope
     value, jacobian = value_and_jacobian(loop, f)
     along, curvature = jax.jvp(rate, (f,), (fd,))
     return Slopes(value, jacobian, along, curvature)
+
+
+def coordinate_slopes(
+    loop: Loop, f: Float[Array, " nj"], fd: Float[Array, " nj"]
+) -> tuple[Float[Array, "nq nj"], Float[Array, " nq"]]:
+    """∂q/∂f and q''[ḟ, ḟ] of the coordinates that the joint variables amount to."""
+    if isinstance(loop, RhythmLoop):
+        return _unit_rows(loop.independent, f), jnp.zeros(len(loop.independent), dtype=f.dtype)
+
+    def rate(x: Float[Array, " nj"]):
+        return jax.jvp(loop.coordinates, (x,), (fd,))[1]
+
+    return jax.jacfwd(loop.coordinates)(f), jax.jvp(rate, (f,), (fd,))[1]

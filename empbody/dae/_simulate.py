@@ -1,5 +1,6 @@
 """Integrating the constrained equations."""
 
+from collections.abc import Callable
 from typing import Any
 
 import diffrax
@@ -9,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, PyTree
 
 from ..solvers import SOLVERS, by_name
-from ._constrained import Constrained
+from ._constrained import Constrained, Servo
 from ._projecting import Projecting
 
 
@@ -23,6 +24,8 @@ class DAESolution(eqx.Module):
     f: Float[Array, "nt nj"]
     """Joint variables."""
     fd: Float[Array, "nt nj"]
+    torques: Float[Array, "nt nq"] | None
+    """With `servo`: what it takes to accelerate the coordinates as told (N m or N)."""
     drift: Float[Array, " nt"]
     """max |g| in each row. Rows between steps are interpolated, which opens the loops by
     the interpolant's error; `end_drift` is that of a step's end."""
@@ -41,6 +44,8 @@ def simulate_dae(
     qd0: Any,
     ts: Any,
     *,
+    tau: Any = None,
+    servo: Callable | None = None,
     solver: str | diffrax.AbstractSolver = "tsit5",
     projection: str = "velocity",
     rtol: ArrayLike = 1e-8,
@@ -56,6 +61,11 @@ def simulate_dae(
     **Arguments:**
 
     - `dae`: from `constrained`; its α and β add Baumgarte's stabilisation.
+    - `tau`: generalised forces on the coordinates: none, constant (nq,), or a function of
+      (t, q, qd); compiled in as that of `eb.simulate` is.
+    - `servo`: instead of `tau`, a function of (t, q, qd) that gives the coordinates'
+      accelerations; the torques for them are unknowns of the equations, as the multipliers
+      are (see `Constrained.servo`). `control.ComputedTorque.acceleration` is such a function.
     - `solver`: "tsit5", "dopri8", "rkf45", "kvaerno5", "trbdf2", or any Diffrax solver.
     - `projection`: after each step onto ġ = 0 ("velocity", as the manuscript does), onto
       g = 0 as well ("both"), or not at all ("none").
@@ -63,6 +73,8 @@ def simulate_dae(
       replaces both, for example `diffrax.ConstantStepSize()` together with `dt0`.
     - `dt0`, `max_steps`, `adjoint`, `throw`: as in `diffrax.diffeqsolve`.
     """
+    if tau is not None and servo is not None:
+        raise ValueError("give tau or servo, not both: torques are what a servo finds")
     if projection not in ("none", "velocity", "both"):
         raise ValueError(f"projection = {projection!r}: 'none', 'velocity' or 'both'")
     times = jnp.asarray(ts, dtype=float)
@@ -72,6 +84,10 @@ def simulate_dae(
     for name, value in (("q0", q), ("qd0", qd)):
         if value.shape != (dae.model.nq,):
             raise ValueError(f"{name} has {value.size} numbers for {dae.model.nq} coordinates")
+    if tau is not None and not callable(tau):
+        tau = jnp.asarray(tau, dtype=float)
+        if tau.shape != (dae.model.nq,):
+            raise ValueError(f"tau has shape {tau.shape} for {dae.model.nq} coordinates")
     solver = by_name("solver", solver, SOLVERS)
     # As arrays, so that new tolerances run what was compiled.
     if stepsize_controller is None:
@@ -83,13 +99,44 @@ def simulate_dae(
         "throw": throw,
         "adjoint": diffrax.RecursiveCheckpointAdjoint() if adjoint is None else adjoint,
     }
-    return _solve(dae, q, qd, times, solver, projection, stepsize_controller, options)
+    drive = _Drive(tau, servo)
+    return _solve(dae, q, qd, times, drive, solver, projection, stepsize_controller, options)
+
+
+class _Drive(eqx.Module):
+    """What acts on the coordinates: torques, or a law for their accelerations."""
+
+    tau: Any
+    servo: Callable | None
+
+    def fdd(self, dae: Constrained, t: Any, f: Array, fd: Array) -> Float[Array, " nj"]:
+        if self.servo is not None:
+            return self._served(dae, t, f, fd).fdd
+        tau: Any = self.tau
+        if callable(tau):
+            tau = jnp.asarray(tau(t, *jax.jvp(dae.loop.coordinates, (f,), (fd,))), dtype=f.dtype)
+        return dae.accelerations(t, f, fd, tau).fdd
+
+    def torques(self, dae: Constrained, t: Any, f: Array, fd: Array) -> Float[Array, " nq"]:
+        return self._served(dae, t, f, fd).torques
+
+    def _served(self, dae: Constrained, t: Any, f: Array, fd: Array) -> Servo:
+        assert self.servo is not None
+        q, qd = jax.jvp(dae.loop.coordinates, (f,), (fd,))
+        return dae.servo(t, f, fd, self.servo(t, q, qd))
 
 
 def vector_field(t: Any, y: Float[Array, " two_nj"], dae: Constrained) -> Float[Array, " two_nj"]:
-    """ẏ of the state y = (f, ḟ) in one array."""
+    """ẏ of the state y = (f, ḟ) in one array, without torques."""
+    return _driven(t, y, (dae, _Drive(None, None)))
+
+
+def _driven(
+    t: Any, y: Float[Array, " two_nj"], args: tuple[Constrained, _Drive]
+) -> Float[Array, " two_nj"]:
+    dae, drive = args
     f, fd = jnp.split(y, 2)
-    return jnp.concatenate([fd, dae.accelerations(t, f, fd).fdd])
+    return jnp.concatenate([fd, drive.fdd(dae, t, f, fd)])
 
 
 class _Projector(eqx.Module):
@@ -107,6 +154,7 @@ def _solve(
     q0: Float[Array, " nq"],
     qd0: Float[Array, " nq"],
     ts: Float[Array, " nt"],
+    drive: _Drive,
     solver: diffrax.AbstractSolver,
     projection: str,
     controller: diffrax.AbstractStepSizeController,
@@ -115,12 +163,12 @@ def _solve(
     if projection != "none":
         solver = Projecting(solver, _Projector(dae, projection == "both"))
     found = diffrax.diffeqsolve(
-        diffrax.ODETerm(vector_field),
+        diffrax.ODETerm(_driven),
         solver,
         t0=ts[0],
         t1=ts[-1],
         y0=jnp.concatenate(dae.start(q0, qd0)),
-        args=dae,
+        args=(dae, drive),
         saveat=diffrax.SaveAt(subs=(diffrax.SubSaveAt(ts=ts), diffrax.SubSaveAt(t1=True))),
         stepsize_controller=controller,
         **options,
@@ -129,6 +177,9 @@ def _solve(
     rows, last = found.ys
     f, fd = jnp.split(rows, 2, axis=1)
     q, qd = jax.vmap(lambda x, v: jax.jvp(dae.loop.coordinates, (x,), (v,)))(f, fd)
+    torques = None
+    if drive.servo is not None:
+        torques = jax.vmap(lambda t, x, v: drive.torques(dae, t, x, v))(ts, f, fd)
     drift, drift_rate = jax.vmap(dae.drift)(f, fd)
     end = dae.drift(*jnp.split(last[0], 2))
-    return DAESolution(ts, q, qd, f, fd, drift, drift_rate, end, found.stats, found.result)
+    return DAESolution(ts, q, qd, f, fd, torques, drift, drift_rate, end, found.stats, found.result)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from ._vectors import cross, dot, safe_sqrt
+from ._vectors import cross, dot, length, safe_sqrt
 
 _ON_SURFACE = 1e-14
 """A point whose tangent is shorter than 1e-7 radii counts as lying on the surface."""
@@ -79,6 +79,21 @@ def bears(
     tangents = safe_sqrt(square_a - square, 0.0) * safe_sqrt(square_b - square, 0.0)
     longer = dot(turn, cross(a, b)) < 0.0
     return usable & (radius > 0.0) & (longer | (dot(a, b) + tangents < square))
+
+
+def detour(
+    a: Float[Array, "3 ..."], b: Float[Array, "3 ..."], radius: Float[Array, "..."]
+) -> tuple[Bool[Array, "..."], Float[Array, "..."]]:
+    """Whether a string from a to b, the shorter way, touches the circle; and how much longer
+    than the straight line it then is. Values only."""
+    square, product = radius * radius, dot(a, b)
+    ta, tb = safe_sqrt(dot(a, a) - square, 0.0), safe_sqrt(dot(b, b) - square, 0.0)
+    turned = length(cross(a, b))
+    # The angle on the circle is that between a and b less those of the two tangents.
+    cosine, sine = square - ta * tb, radius * (ta + tb)
+    angle = jnp.arctan2(turned * cosine - product * sine, product * cosine + turned * sine)
+    on = bears(a, b, radius, jnp.zeros_like(a))
+    return on, ta + tb + radius * angle - length(b - a)
 
 
 _JUST_INSIDE = 1.0 - 1e-9

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int
+from jaxtyping import Array, Bool, Float, Int
 
 
 class WorkList(NamedTuple):
@@ -25,8 +25,10 @@ class WorkList(NamedTuple):
 def work_list(needed: Bool[Array, " n"], block: int) -> WorkList:
     size = needed.shape[0]
     room = size + block
-    # An associative scan: XLA's own cumulative sum is slow on CPUs.
-    total = jax.lax.associative_scan(jnp.add, needed.astype(jnp.int32))
+    if size > _MOST:
+        total = jnp.cumsum(needed.astype(jnp.int32))
+    else:
+        total = _counts(needed.astype(jnp.float32)).astype(jnp.int32)
     place, count = jnp.maximum(total - 1, 0), total[-1]
     order = jnp.zeros(room, jnp.int32)
     order = order.at[jnp.where(needed, place, room)].set(
@@ -36,21 +38,41 @@ def work_list(needed: Bool[Array, " n"], block: int) -> WorkList:
     return WorkList(jnp.where(jnp.arange(room) < count, order, head), place, count)
 
 
+_ROW = 64
+_MOST = 2**24
+"""Whole numbers up to this one are exact in single precision."""
+
+
+def _counts(values: Float[Array, " n"]) -> Float[Array, " n"]:
+    """Cumulative sums of small whole numbers, by products with triangles of ones: XLA's own are
+    slow on CPUs, and scans are long in compiling."""
+    size = values.shape[0]
+    rows = -(-size // _ROW)
+    values = jnp.concatenate([values, jnp.zeros(rows * _ROW - size, values.dtype)])
+    triangle = jnp.triu(jnp.ones((_ROW, _ROW), values.dtype))
+    within = jnp.matmul(values.reshape(rows, _ROW), triangle, precision="highest")
+    if rows > 1:
+        total = within[:, -1]
+        within = within + (_counts(total) - total)[:, None]
+    return within.reshape(-1)[:size]
+
+
 def by_blocks(
-    step: Callable[[Int[Array, " block"], Int[Array, ""], Any], Any],
-    work: WorkList,
+    step: Callable[[Int[Array, "... block"], Int[Array, ""], Any], Any],
+    members: Int[Array, "... room"],
+    total: Int[Array, ""],
     block: int,
     start: Any,
 ) -> Any:
-    """`state = step(members, position in the list, state)` for block after block."""
+    """`state = step(members, their position, state)` for block after block of the last axis."""
 
     def one(loop: tuple[Array, Any]) -> tuple[Array, Any]:
         at, state = loop
-        which = jax.lax.dynamic_slice(work.order, (at,), (block,))
+        which = jax.lax.dynamic_slice_in_dim(members, at, block, -1)
         return at + block, step(which, at, state)
 
-    zero = jnp.zeros((), work.total.dtype)
-    return jax.lax.while_loop(lambda loop: loop[0] < work.total, one, (zero, start))[1]
+    zero = jnp.zeros((), total.dtype)
+    return jax.lax.while_loop(lambda loop: loop[0] < total, one, (zero, start))[1]
 
 
 def on_list(
@@ -65,7 +87,7 @@ def on_list(
         put = jax.lax.dynamic_update_slice_in_dim
         return jax.tree.map(lambda x, y: put(x, y, at, -1), results, function(which))
 
-    return by_blocks(step, work, block, empty)
+    return by_blocks(step, work.order, work.total, block, empty)
 
 
 def on_those(

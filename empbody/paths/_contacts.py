@@ -1,56 +1,25 @@
 """Which surfaces lift which stretches of the paths, and where.
 
 All slots are tested cheaply; only those that may be in contact are put into a list and solved,
-each with nothing but its own surface in the way (`_alone`), and then, where several meet on
-one stretch, together (`_crowd`). Derivatives are implicit, for all slots at once.
+each with nothing but its own surface in the way, and then, where several meet on one stretch,
+together (`_crowd`). Derivatives are implicit, for all slots at once.
 """
 
-from typing import NamedTuple
+import dataclasses
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float
 
-from ._compact import block_size, on_list, take, work_list
-from ._crowd import Given, crowded
+from ._compact import block_size, work_list
+from ._crowd import SEATS, TOGETHER, Seating, joining, seated
 from ._geometry import SurfaceFrames
+from ._given import Given, Touches, picker
 from ._plan import Plan
-from ._surfaces import Differentiable, Surfaces, string_length
-
-
-class Touches(NamedTuple):
-    """Contacts of all slots in the ground frame, with the string on either side.
-
-    Where `on` is false the string passes by, and the other entries mean nothing.
-    """
-
-    on: Bool[Array, "ns lanes"]
-    second: Bool[Array, "ns lanes"]
-    """Which of its two ways the string takes (see `Surfaces.options`)."""
-    p: Float[Array, "3 ns lanes"]
-    """Touch-down."""
-    q: Float[Array, "3 ns lanes"]
-    """Lift-off."""
-    arc: Float[Array, "ns lanes"]
-    before: Float[Array, "3 ns lanes"]
-    """Where the string comes from: the stretch's start, or lift-off from another surface."""
-    after: Float[Array, "3 ns lanes"]
-    from_slot: Int[Array, "ns lanes"]
-    """That other surface's slot; -1 if there is none."""
-    to_slot: Int[Array, "ns lanes"]
-    converged: Bool[Array, "ns lanes"]
-
-    @property
-    def first(self) -> Bool[Array, "ns lanes"]:
-        """In contact, and the first to be so on the stretch."""
-        return self.on & (self.from_slot < 0)
-
-    @property
-    def last(self) -> Bool[Array, "ns lanes"]:
-        return self.on & (self.to_slot < 0)
-
+from ._rounds import Row, Table, solve_table
+from ._surfaces import Differentiable, Surfaces
 
 _LONG = 1e6
 """Stands for an endless cylinder (m): infinity would make gradients undefined."""
@@ -102,9 +71,55 @@ def touches(
 
 @eqx.filter_custom_jvp
 def _touches(surfaces: Surfaces, begins: Array, ends: Array, exists: Array, plan: Plan) -> Touches:
-    given = Given(surfaces, begins, ends, _usable(plan, surfaces, begins, ends, exists))
-    found = _alone(given)
-    return crowded(plan, given, found) if plan.crowded else found
+    usable = _usable(plan, surfaces, begins, ends, exists)
+    a, b = surfaces.local(begins), surfaces.local(ends)
+    plain, other, second, unsure = surfaces.options(a, b)
+    wanted = jnp.stack([usable & surfaces.touch(a, b, plain), usable & second], axis=1)
+    n, _, lanes = wanted.shape
+    # Which kind a picked surface is depends on the pose, so rows say nothing any more.
+    loose = dataclasses.replace(surfaces, rows=())
+    pick = picker(Given(loose, begins, ends, usable, plain.scale, other))
+    seats = SEATS if plan.crowded else 1
+    stretches = len(plan.crowded) * lanes
+    block = min(block_size(stretches), TOGETHER) if plan.crowded else block_size(wanted.size)
+    work = work_list(wanted.reshape(-1), seats * block)
+    room = max(-(-work.order.shape[0] // seats), stretches + block)
+    order = jnp.concatenate([work.order, jnp.zeros(seats * room - work.order.shape[0], jnp.int32)])
+    table = Table(order.reshape(room, seats).T, -(-work.total // seats), jnp.zeros((), dtype=bool))
+    empty = jnp.zeros((Row.count, n, lanes), begins.dtype)
+    results = jnp.zeros((Row.count, seats, room), begins.dtype)
+    place = work.place.reshape(wanted.shape)
+
+    def alone(results: Array) -> tuple[Array, Array]:
+        return _alone(wanted, unsure, results, place // seats, place % seats)
+
+    if not plan.crowded:
+        rows, turned = alone(solve_table(pick, table, empty, results, block))
+        return _as_touches(rows, turned, begins, ends)
+    none = jnp.full((len(plan.crowded), lanes), 0, jnp.int32)
+    seating = Seating(jnp.stack([none] * SEATS), none < 0, none)
+
+    # Twice the same, so that it is compiled once: each alone, then those that meet together.
+    def phase(state: tuple) -> tuple:
+        count, table, results, rows, turned, seating = state
+        results = solve_table(pick, table, rows, results, block)
+
+        def first() -> tuple:
+            rows, turned = alone(results)
+            rows, table, seating = joining(plan, pick, rows, turned, room, block)
+            return table, rows, turned, seating
+
+        # The second time there is nothing left to prepare.
+        table, rows, turned, seating = jax.lax.cond(
+            count == 0, first, lambda: (table, rows, turned, seating)
+        )
+        return count + 1, table, results, rows, turned, seating
+
+    state = (jnp.zeros((), jnp.int32), table, results, empty, usable, seating)
+    state = jax.lax.while_loop(lambda state: state[0] < 2, phase, state)
+    _, _, results, rows, turned, seating = state
+    rows, turned = seated(plan, rows, turned, results, seating)
+    return _as_touches(rows, turned, begins, ends)
 
 
 def _usable(plan: Plan, surfaces: Surfaces, begins: Array, ends: Array, exists: Array) -> Array:
@@ -118,51 +133,51 @@ def _usable(plan: Plan, surfaces: Surfaces, begins: Array, ends: Array, exists: 
     return exists
 
 
-def _alone(given: Given) -> Touches:
-    """Each with nothing but its own surface in the way.
+def _alone(
+    wanted: Array, unsure: Array, results: Array, column: Array, seat: Array
+) -> tuple[Array, Array]:
+    """Each with nothing but its own surface in the way, in the better of two ways (slot, way,
+    lane).
 
     One side of a one-sided surface holds the string while that makes it longer than letting
     go would, so that the length is continuous.
     """
-    surfaces, usable = given.surfaces, given.usable
-    a, b = surfaces.local(given.begins), surfaces.local(given.ends)
-    plain, _, second, unsure = surfaces.options(a, b)
-    wanted = jnp.stack([usable & surfaces.touch(a, b, plain), usable & second], axis=1)
-    n, _, lanes = wanted.shape
-    flat = wanted.reshape(-1)
-    block = block_size(flat.shape[0])
-    work = work_list(flat, block)
-
-    def solve(which: Array) -> Array:
-        slot, way, lane = which // (2 * lanes), which // lanes % 2, which % lanes
-        here = given.pick(slot, lane)
-        left = here.surfaces.left(*here.local, way == 1)
-        found, _ = here.solve(here.begins, here.ends, left)
-        long = string_length(here.begins, found.p, found.arc, found.q, here.ends)
-        flags = jnp.stack([found.on, found.converged]).astype(long.dtype)
-        return jnp.concatenate([flags, long[None], found.arc[None], found.p, found.q])
-
-    rows = on_list(solve, work, block, jnp.zeros((10, 1), given.begins.dtype))
-    place = work.place.reshape(n, 2, lanes)
-    on, long = wanted & (take(rows[0], place) > 0.5), take(rows[2], place)
+    state = results.at[np.array([Row.on, Row.long])[:, None, None, None], seat, column]
+    state = state.get(mode="promise_in_bounds")
+    on, long = wanted & (state[0] > 0.5), state[1]
     # Both ways often end up on the same string; then it is the first, whatever the rounding.
     margin = max(_SAME, 10.0 * float(jnp.finfo(long.dtype).eps))
     shorter = long[:, 1] < long[:, 0] - margin
     better = on[:, 1] & jnp.where(unsure, on[:, 0] & shorter, ~(on[:, 0] & shorter))
-    rows = take(rows, jnp.where(better, place[:, 1], place[:, 0]))
-    none = jnp.full((n, lanes), -1, jnp.int32)
+    seat, column = (jnp.where(better, x[:, 1], x[:, 0]) for x in (seat, column))
+    rows = results.at[:, seat, column].get(mode="promise_in_bounds")
+    on = on[:, 0] | (on[:, 1] & ~unsure)
+    nobody = -jnp.ones_like(rows[:2])
+    return jnp.concatenate([on.astype(rows.dtype)[None], rows[1 : Row.came], nobody]), better
+
+
+def _as_touches(rows: Array, second: Array, begins: Array, ends: Array) -> Touches:
+    came, went = rows[Row.came].astype(jnp.int32), rows[Row.went].astype(jnp.int32)
+    p, q = rows[Row.p], rows[Row.q]
     return Touches(
-        on=on[:, 0] | (on[:, 1] & ~unsure),
-        second=better,
-        p=rows[4:7],
-        q=rows[7:],
-        arc=rows[3],
-        before=given.begins,
-        after=given.ends,
-        from_slot=none,
-        to_slot=none,
-        converged=rows[1] > 0.5,
+        on=rows[Row.on] > 0.5,
+        second=second,
+        p=p,
+        q=q,
+        arc=rows[Row.arc],
+        before=_neighbour(q, came, begins),
+        after=_neighbour(p, went, ends),
+        from_slot=came,
+        to_slot=went,
+        converged=rows[Row.converged] > 0.5,
     )
+
+
+def _neighbour(points: Array, slot: Array, spare: Array) -> Array:
+    """Points of other slots, or the spare ones where there is no other."""
+    lane = jnp.arange(points.shape[-1])[None]
+    there = points.at[:, jnp.maximum(slot, 0), lane].get(mode="promise_in_bounds")
+    return jnp.where((slot >= 0)[None], there, spare)
 
 
 _SAME = 1e-9
@@ -176,16 +191,11 @@ def _touches_jvp(primals, tangents):
     surfaces, begins, ends, _, plan = primals
     found: Touches = _touches(*primals)
     floats, rest = eqx.partition(surfaces, eqx.is_inexact_array)
-    lane = jnp.arange(begins.shape[-1])[None]
-
-    def neighbour(points: Array, slot: Array, spare: Array) -> Array:
-        there = points.at[:, jnp.maximum(slot, 0), lane].get(mode="promise_in_bounds")
-        return jnp.where((slot >= 0)[None], there, spare)
 
     def sides(begins: Array, ends: Array, p: Array, q: Array) -> tuple[Array, Array]:
         if not plan.crowded:
             return begins, ends
-        return neighbour(q, found.from_slot, begins), neighbour(p, found.to_slot, ends)
+        return _neighbour(q, found.from_slot, begins), _neighbour(p, found.to_slot, ends)
 
     def once(floats, begins, ends, p, q):
         surfaces = eqx.combine(floats, rest)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from ._compact import on_those
 from ._geodesic import Geodesic
@@ -26,6 +26,8 @@ _PASSES = (16, 24)
 """Coarse and all passes of a block at most."""
 _NEAR, _TOLERANCE = 3e-4, 1e-6
 """Angles that the last pass of each kind may correct; what is left is about the square."""
+_NEARBY = 4
+"""After so many problems the next one's solution is near the last one's: no coarse passes."""
 _TURN = 0.4
 """Angle that one step of integration may turn."""
 
@@ -65,8 +67,11 @@ def _solve(a: Array, b: Array, s: Array, side: Array, on: Array, steps: int) -> 
 
 def _solve_flat(given: Array, on: Array, steps: int) -> Array:
     rows = _unknown(on, given.dtype)
-    function = functools.partial(_solve_block, steps=steps, warm=False)
-    return on_those(function, on, rows, jnp.concatenate([given, rows]))
+
+    def solve(columns: Array) -> Array:
+        return _solve_block(columns, steps=steps, warm=False, enough=steps)[0]
+
+    return on_those(solve, on, rows, jnp.concatenate([given, rows]))
 
 
 def _unknown(on: Array, dtype: jnp.dtype) -> Array:
@@ -75,10 +80,13 @@ def _unknown(on: Array, dtype: jnp.dtype) -> Array:
     return rows.at[12].set(jnp.where(on, -1, 1))
 
 
-def _solve_block(columns: Array, *, steps: int, warm: Array | bool) -> Array:
+def _solve_block(
+    columns: Array, *, steps: int, warm: Array | bool, enough: Array | int
+) -> tuple[Array, Array]:
     """Shoot and correct, first with few steps, until all have converged; what has, stays.
 
-    `warm` means that the rows hold the solution of a problem nearby."""
+    `warm` means that the rows hold the solution of a problem nearby, for which `enough` steps
+    were enough; the latter is also the second result."""
     given, rows = columns[:12], columns[12:]
     f = frame_of(given[:3], given[3:6], given[6:9], given[9:])
     tolerance = max(_TOLERANCE, 1e3 * float(jnp.finfo(given.dtype).eps))
@@ -111,8 +119,9 @@ def _solve_block(columns: Array, *, steps: int, warm: Array | bool) -> Array:
         return jnp.concatenate([c[None], d[None], rows[2:4], tau[None], rows[5:]])
 
     rows = lax.cond(warm, lambda rows: rows, start, rows)
-    loop = (jnp.zeros((), int), jnp.asarray(steps, int), rows)
-    return lax.while_loop(go_on, body, loop)[2]
+    loop = (jnp.zeros((), int), jnp.asarray(enough, int), rows)
+    _, enough, rows = lax.while_loop(go_on, body, loop)
+    return rows, enough
 
 
 @_solve.defjvp
@@ -157,12 +166,15 @@ class Tried(NamedTuple):
     """A start for the next of several problems that are near each other."""
 
     rows: Float[Array, "13 *batch"]
-    known: Bool[Array, ""]
+    times: Int[Array, ""]
+    """How many have been solved."""
+    enough: Int[Array, ""]
+    """Steps that the last one took."""
 
     @staticmethod
     def nothing(on: Bool[Array, "*batch"], dtype: jnp.dtype) -> "Tried":
         rows = _unknown(on.reshape(-1), dtype)
-        return Tried(rows.reshape(13, *on.shape), jnp.zeros((), bool))
+        return Tried(rows.reshape(13, *on.shape), jnp.zeros((), int), jnp.zeros((), int))
 
 
 def ellipsoid_block(
@@ -179,15 +191,21 @@ def ellipsoid_block(
     without derivatives."""
     wanted, on, given = _guarded(a, b, semi_axes, side, on)
     flat = jnp.concatenate([x.reshape(3, -1) for x in given])
-    # A solution nearby is a start, not yet a solution.
+    # A solution nearby is a start, not yet a solution; after some time it is near.
+    near = tried.times >= _NEARBY
     rows = tried.rows.reshape(13, -1)
-    rows = rows.at[12].set(jnp.where(on.reshape(-1), -1, 1))
-    rows = _solve_block(jnp.concatenate([flat, rows]), steps=steps, warm=tried.known)
+    rows = rows.at[12].set(jnp.where(on.reshape(-1), jnp.where(near, 0, -1), 1))
+    rows, enough = _solve_block(
+        jnp.concatenate([flat, rows]),
+        steps=steps,
+        warm=tried.times > 0,
+        enough=jnp.where(near, tried.enough, steps),
+    )
     rows = rows.reshape(13, *on.shape)
     x = _unpack(rows)
     free = length(x.p - given[0]) + length(given[1] - x.q)
     found = _cut(x.p, x.q, x.length - free, x.length, x.converged, on, wanted)
-    return found, Tried(rows, jnp.ones((), bool))
+    return found, Tried(rows, tried.times + 1, enough)
 
 
 def ellipsoid_path(

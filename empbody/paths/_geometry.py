@@ -3,6 +3,7 @@
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Shaped
@@ -10,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Shaped
 from ..kinematics._lanes import lanes_last
 from ..kinematics._links import lane_jet
 from ..model import Model, PathSet
-from ..rhythms import AbstractRhythm
+from ..rhythms import AbstractRhythm, Jet
 from ._plan import Plan
 from ._vectors import turn
 
@@ -54,16 +55,17 @@ class Points(eqx.Module):
     world: Float[Array, "3 np lanes"]
     alive: dict[int, Bool[Array, " lanes"]]
     """For conditional points: whether the path goes through them."""
-    slope: dict[int, Float[Array, "3 nq #lanes"]]
-    """For moving points: derivative of the location in the ground frame, body held still."""
+    slope: Float[Array, "nv 3 nq #lanes"]
+    """Of moving points: derivative of the location in the ground frame, body held still."""
 
     def begins(self, plan: Plan) -> Float[Array, "3 nt lanes"]:
         """Where each stretch starts: the last point before that is alive."""
+        depth = max(len(candidates) for candidates in plan.before)
         begins = pick(self.world, [candidates[-1] for candidates in plan.before])
-        for row, candidates in enumerate(plan.before):
-            for point in reversed(candidates[:-1]):
-                here = jnp.where(self.alive[point][None], self.world[:, point], begins[:, row])
-                begins = begins.at[:, row].set(here)
+        for k in reversed(range(depth - 1)):
+            # Those with fewer candidates have found theirs.
+            points = [candidates[min(k, len(candidates) - 1)] for candidates in plan.before]
+            begins = jnp.where(pick(self.present, points)[None], pick(self.world, points), begins)
         return begins
 
     def ends(self, plan: Plan) -> Float[Array, "3 nt lanes"]:
@@ -71,21 +73,33 @@ class Points(eqx.Module):
 
     def exists(self, plan: Plan) -> Bool[Array, "nt lanes"]:
         """Whether each stretch is there: not if it leads to a point that is left out."""
-        exists = jnp.ones((len(plan.stretches), self.world.shape[-1]), dtype=bool)
-        for point, alive in self.alive.items():
-            exists = exists.at[plan.stretches.index(point)].set(alive)
-        return exists
+        return pick(self.present, plan.stretches)
 
-    def starts_at(self, candidates: tuple[int, ...]) -> list[tuple[int, Array | None]]:
-        """Which of the candidates is the start; None means always."""
-        if len(candidates) == 1:
-            return [(candidates[0], None)]
-        out: list[tuple[int, Array | None]] = []
-        none_yet = jnp.ones(self.world.shape[-1], dtype=bool)
-        for point in candidates[:-1]:
-            out.append((point, none_yet & self.alive[point]))
-            none_yet = none_yet & ~self.alive[point]
-        return [*out, (candidates[-1], none_yet)]
+    @property
+    def present(self) -> Bool[Array, "np lanes"]:
+        """Whether the path goes through each point."""
+        lanes = self.world.shape[-1]
+        yes = jnp.ones((1, lanes), dtype=bool)
+        table = np.zeros(self.world.shape[-2], dtype=int)
+        table[list(self.alive)] = 1 + np.arange(len(self.alive))
+        known = [jnp.broadcast_to(alive[None], (1, lanes)) for alive in self.alive.values()]
+        return pick(jnp.concatenate([yes, *known]), table)
+
+    def starts(self, plan: Plan) -> list[tuple[list[int], list[int], Bool[Array, "k lanes"]]]:
+        """Rows of stretches, points that they may start at, and whether they do: the nearest
+        points first, of all stretches, then the next ones of those that have more."""
+        present, out = self.present, []
+        rows = list(range(len(plan.before)))
+        open_yet = jnp.ones((len(rows), self.world.shape[-1]), dtype=bool)
+        for k in range(max(len(candidates) for candidates in plan.before)):
+            keep = [n for n, row in enumerate(rows) if len(plan.before[row]) > k]
+            rows, open_yet = [rows[n] for n in keep], pick(open_yet, keep)
+            points = [plan.before[row][k] for row in rows]
+            # The last one is always there.
+            here = pick(present, points)
+            out.append((rows, points, open_yet & here))
+            open_yet = open_yet & ~here
+        return out
 
 
 def path_points(
@@ -94,14 +108,17 @@ def path_points(
     """World positions of all path points."""
     layout = model.paths.layout
     lanes = q.shape[-1]
-    location, slope = _moving_locations(model, paths, frames, q)
     alive = {}
     for row, (point, coordinate) in enumerate(layout.conditional):
         low, high = paths.condition[row, 0], paths.condition[row, 1]
         alive[point] = (q[coordinate] >= low) & (q[coordinate] <= high)
     local = jnp.broadcast_to(paths.location, (3, layout.n_points, lanes))
-    for point, value in location.items():
-        local = local.at[:, point].set(value)
+    moving = [point for point, _ in layout.moving]
+    location, slope = _moving_locations(model, paths, frames, q)
+    if moving:
+        table = np.arange(layout.n_points)
+        table[moving] = layout.n_points + np.arange(len(moving))
+        local = pick(jnp.concatenate([local, location], axis=1), table)
     # Body by body, then back into the paths' order.
     order = sorted(range(layout.n_points), key=lambda point: layout.bodies[point])
     pieces = []
@@ -117,27 +134,60 @@ def path_points(
 
 def pick(values: Shaped[Array, "... n lanes"], rows: Any) -> Shaped[Array, "... m lanes"]:
     """Some rows of the last axis but one."""
-    return values.at[..., np.asarray(rows), :].get(mode="promise_in_bounds")
+    return values.at[..., np.asarray(rows, dtype=int), :].get(mode="promise_in_bounds")
 
 
 def _moving_locations(
     model: Model, paths: LanePaths, frames: Frames, q: Float[Array, "nq lanes"]
-) -> tuple[dict[int, Array], dict[int, Array]]:
+) -> tuple[Float[Array, "3 nv lanes"], Float[Array, "nv 3 nq lanes"]]:
     """Locations in body frames, and their derivatives turned into the ground frame."""
-    layout = model.paths.layout
-    location, slope = {}, {}
-    for row, (point, inputs) in enumerate(layout.moving):
-        picked = jnp.stack([q[i] for i in inputs])
-        batched = None if paths.moving_batched is None else paths.moving_batched[row]
-        value, jacobian, _ = lane_jet(paths.moving[row], picked, jnp.zeros_like(picked), batched)
-        location[point] = value
-        columns = [jnp.zeros_like(jacobian[:, 0])] * q.shape[0]
-        for k, i in enumerate(inputs):
-            columns[i] = jacobian[:, k]
-        local = jnp.stack(columns, axis=1)
-        body = layout.bodies[point]
-        slope[point] = local if body < 0 else turn(frames[body][:, :3, None], local)
-    return location, slope
+    moving, (nq, lanes) = model.paths.layout.moving, q.shape
+    if not moving:
+        return jnp.zeros((3, 0, lanes), q.dtype), jnp.zeros((0, 3, nq, lanes), q.dtype)
+    values, slopes, order = [], [], []
+    for rows in _alike(paths, [len(inputs) for _, inputs in moving]):
+        inputs = np.asarray([moving[row][1] for row in rows])
+        jets = _jets(paths, rows, q[inputs])
+        values.append(jnp.broadcast_to(jets.value, (len(rows), 3, lanes)))
+        # Columns of the coordinates that a point depends on, zero for the others.
+        columns = np.full((len(rows), nq), inputs.shape[1])
+        for n, row in enumerate(inputs):
+            columns[n, row] = np.arange(len(row))
+        padded = jnp.concatenate([jets.jacobian, jnp.zeros_like(jets.jacobian[:, :, :1])], axis=2)
+        spread = jax.vmap(lambda x, y: x[:, y])(padded, columns)
+        slopes.append(jnp.broadcast_to(spread, (len(rows), 3, nq, lanes)))
+        order += rows
+    back = np.argsort(order)
+    value, slope = jnp.concatenate(values)[back], jnp.concatenate(slopes)[back]
+    still = jnp.eye(3, dtype=q.dtype)[:, :, None]
+    bodies = [model.paths.layout.bodies[point] for point, _ in moving]
+    turned = [still if body < 0 else frames[body][:, :3] for body in bodies]
+    frame = jnp.stack([jnp.broadcast_to(x, (3, 3, lanes)) for x in turned], axis=2)
+    turned = turn(frame[:, :, :, None], jnp.moveaxis(slope, 1, 0))
+    return jnp.moveaxis(value, 1, 0), jnp.moveaxis(turned, 0, 1)
+
+
+def _alike(paths: LanePaths, sizes: list[int]) -> list[list[int]]:
+    """Rows of moving points whose functions differ in their numbers alone."""
+    groups: dict[Any, list[int]] = {}
+    for row, (rhythm, size) in enumerate(zip(paths.moving, sizes, strict=True)):
+        leaves, structure = jax.tree.flatten(rhythm)
+        flags = None if paths.moving_batched is None else paths.moving_batched[row]
+        shapes = tuple((x.shape, x.dtype) for x in leaves)
+        groups.setdefault((structure, shapes, tuple(jax.tree.leaves(flags)), size), []).append(row)
+    return list(groups.values())
+
+
+def _jets(paths: LanePaths, rows: list[int], q: Float[Array, "n k lanes"]) -> Jet:
+    """Jets of such functions, stacked."""
+    flags = None if paths.moving_batched is None else paths.moving_batched[rows[0]]
+    split = [eqx.partition(paths.moving[row], eqx.is_array) for row in rows]
+    arrays = jax.tree.map(lambda *x: jnp.stack(x), *(part for part, _ in split))
+
+    def jet(arrays: AbstractRhythm, q: Array) -> Jet:
+        return lane_jet(eqx.combine(arrays, split[0][1]), q, jnp.zeros_like(q), flags)
+
+    return jax.vmap(jet)(arrays, q)
 
 
 class SurfaceFrames(eqx.Module):

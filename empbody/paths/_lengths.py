@@ -142,16 +142,20 @@ def _virtual_work(
 ) -> Float[Array, "nq nm lanes"]:
     """Virtual work of unit tension: each link's motion per coordinate times its wrench."""
     found = pulls(model, all_strings, origin)
-    columns = jnp.zeros((model.nq, model.nm, size), dtype=origin.dtype)
+    parts, owner = [], []
     if found.unit:
         moved = motion.at[np.asarray(found.link)].get(mode="promise_in_bounds")
         work = sum(moved[:, k] * found.wrench[k][:, None] for k in range(6))
-        columns = sums(jnp.moveaxis(work, 1, 0), found.unit, model.nm)  # pyright: ignore
-    for point, force in found.on_points.items():
-        slope = all_strings.points.slope[point]
-        work = sum(slope[k] * force[k][None] for k in range(3))
-        columns = columns.at[:, model.paths.layout.unit_of(point)].add(work)
-    return columns
+        parts, owner = [jnp.moveaxis(work, 1, 0)], list(found.unit)  # pyright: ignore
+    layout = model.paths.layout
+    if layout.moving:
+        slope = all_strings.points.slope
+        work = sum(slope[:, k] * found.on_points[k][:, None] for k in range(3))
+        parts.append(jnp.moveaxis(work, 1, 0))  # pyright: ignore
+        owner += [layout.unit_of(point) for point, _ in layout.moving]
+    if not parts:
+        return jnp.zeros((model.nq, model.nm, size), dtype=origin.dtype)
+    return sums(jnp.concatenate(parts, axis=1), owner, model.nm)
 
 
 def _function(lengths: bool, arms: bool) -> Any:

@@ -17,16 +17,16 @@ from jaxtyping import Array, Bool, Float
 from ._circle import plane_normal
 from ._vectors import cross, dot
 
-_CYLINDER_HOLD = (4.0, 7.0)
-_ROUND_HOLD = (0.25, 0.6)
+CYLINDER_HOLD = (4.0, 7.0)
+ROUND_HOLD = (0.25, 0.6)
 """A one-sided surface holds the string on its side though the straight line passes on the
 other: fully up to the first distance from the centre, and not at all from the second, in radii.
 A string lies stably round a cylinder, but soon slips off anything round."""
-_DOUBT = 0.3
+DOUBT = 0.3
 """It lets go as well where its side hardly prefers one way round to the other."""
 
 
-_OPENING = 0.5
+OPENING = 0.5
 """Nor does it wind the string once all round: it lets go as the ends come to lie in one
 direction from it, within 60 degrees (1 - cos 60°)."""
 
@@ -64,7 +64,7 @@ def hook(
     `side` is the unit direction of the half that the string bears on; zero for either. Of the
     two ways round, the side prefers the one whose tangent points lie more towards it.
     """
-    normal = plane_normal(*_apart(a, b))
+    normal = plane_normal(*apart(a, b))
     preference = _lean(a, side, normal) - _lean(b, side, normal)
     along = b - a
     square = dot(along, along)
@@ -72,10 +72,10 @@ def hook(
     foot = a + reach[None] * along
     beside = dot(foot, foot)
     distance = jnp.sqrt(jnp.where(beside > 0.0, beside, 1.0))
-    full = jnp.where(cylinder, _CYLINDER_HOLD[0], _ROUND_HOLD[0])
-    none = jnp.where(cylinder, _CYLINDER_HOLD[1], _ROUND_HOLD[1])
-    grip = jnp.where(beside > 0.0, 1.0 - _smooth((distance - full) / (none - full)), 1.0)
-    grip = grip * _smooth(-preference / _DOUBT) * _smooth(_opening(a, b) / _OPENING)
+    full = jnp.where(cylinder, CYLINDER_HOLD[0], ROUND_HOLD[0])
+    none = jnp.where(cylinder, CYLINDER_HOLD[1], ROUND_HOLD[1])
+    grip = jnp.where(beside > 0.0, 1.0 - smooth((distance - full) / (none - full)), 1.0)
+    grip = grip * smooth(-preference / DOUBT) * smooth(_opening(a, b) / OPENING)
     return Hook(-normal, foot, grip)
 
 
@@ -101,27 +101,27 @@ def _opening(a: Array, b: Array) -> Array:
     return 1.0 - dot(a, b) / jnp.sqrt(jnp.where(scale > 0.0, scale, 1.0))
 
 
-def _apart(a: Array, b: Array) -> tuple[Array, Array]:
+def apart(a: Array, b: Array) -> tuple[Array, Array]:
     """The same points, or others where one is at the centre and there is no plane."""
     lost = (dot(a, a) == 0.0) | (dot(b, b) == 0.0)
     x = jnp.stack([jnp.ones_like(a[0]), jnp.zeros_like(a[0]), jnp.zeros_like(a[0])])
     return jnp.where(lost[None], x, a), jnp.where(lost[None], jnp.roll(x, 1, axis=0), b)
 
 
-def _smooth(x: Array) -> Array:
+def smooth(x: Array) -> Array:
     """From zero at 0 to one at 1, with level ends."""
     x = jnp.clip(x, 0.0, 1.0)
     return x * x * (3.0 - 2.0 * x)
 
 
-_CLEARANCE = 1e-8
+CLEARANCE = 1e-8
 """A surface that shrinks stays this much smaller than a point it would pass through, so that
 the string still has a direction there."""
 
 
 def outside_share(point: Float[Array, "3 ..."]) -> Float[Array, "..."]:
     """One for a point outside; else the size at which the surface passes through it."""
-    square = dot(point, point) * (1.0 - _CLEARANCE) ** 2
+    square = dot(point, point) * (1.0 - CLEARANCE) ** 2
     inside, positive = square < 1.0, square > 0.0
     part = jnp.sqrt(jnp.where(positive & inside, square, 1.0))
     return jnp.where(positive, part, 0.0)
@@ -130,4 +130,4 @@ def outside_share(point: Float[Array, "3 ..."]) -> Float[Array, "..."]:
 def end_share(axial: Array, half: Array) -> Array:
     """What is left of a cylinder for a string that passes it at an axial coordinate: all of it
     between the end faces at ±half, nothing a radius beyond."""
-    return 1.0 - _smooth(jnp.abs(axial) - half)
+    return 1.0 - smooth(jnp.abs(axial) - half)

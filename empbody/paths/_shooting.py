@@ -135,7 +135,7 @@ def _fly(n: Array, p: Array, k: Array, energy: Array, steps: int | Array):
         n, p, total = state
         i = i % len(_KICK)
         square = n[:3] * n[:3]
-        m = 2 * dot(k, square) - energy
+        m = 2 * dot(k[:3], square) - energy
         p = p + kick[i] * ((m[None] - k) * n)
         total = total + kick[i] * square
         return n + drift[i] * p, p, total

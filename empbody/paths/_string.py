@@ -4,20 +4,19 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from ..model import Model
-from ._compact import on_those
-from ._contacts import Touches, slot_surfaces, touches
-from ._crowd import Given
+from ._contacts import slot_surfaces, touches
 from ._geometry import Frames, LanePaths, Points, path_points, pick, surface_frames
+from ._given import Touches
 from ._plan import Plan, plan_of
-from ._remainder import Left, next_to_nothing
+from ._remainder import Left
+from ._squeeze import squeeze
 from ._surfaces import Surfaces
-from ._vectors import cross, direction, dot, kept, length, turn
+from ._vectors import cross, direction, kept, length
 
 
 class Strings(eqx.Module):
@@ -83,7 +82,9 @@ def sums(values: Array, owner: Sequence[int], count: int) -> Array:
     table = np.full((max(width, 1), count), values.shape[-2])
     for number, row in enumerate(rows):
         table[: len(row), number] = row
-    return sum(pick(padded, line) for line in table)  # pyright: ignore
+    spread = pick(padded, table.reshape(-1))
+    shape = (*values.shape[:-2], *table.shape, values.shape[-1])
+    return jnp.sum(spread.reshape(shape), axis=-3)
 
 
 class Pulls(NamedTuple):
@@ -94,7 +95,7 @@ class Pulls(NamedTuple):
     unit: tuple[int, ...]
     link: tuple[int, ...]
     """What each wrench belongs to and acts on."""
-    on_points: dict[int, Float[Array, "3 lanes"]]
+    on_points: Float[Array, "3 nv lanes"]
     """Forces on moving points."""
 
 
@@ -108,8 +109,9 @@ def pulls(model: Model, strings: Strings, origin: Float[Array, "3 lanes"]) -> Pu
     if strings.touches is not None:
         t = strings.touches
         comes, goes = kept((direction(t.before - t.p), direction(t.after - t.q)))
-        extra_a, extra_b = kept(_squeeze(strings, comes, goes))
+        assert strings.slots is not None
         a, b = pick(strings.begins, plan.rows), pick(strings.ends, plan.rows)
+        extra_a, extra_b = kept(squeeze(strings.slots, a, b, t, comes, goes))
         on, count = t.on[None], len(plan.stretches)
         lifted = _touched(plan, t)[None]
         own_a = jnp.where(t.first[None], -comes, 0.0) - jnp.where(on, extra_a, 0.0)
@@ -124,28 +126,18 @@ def pulls(model: Model, strings: Strings, origin: Float[Array, "3 lanes"]) -> Pu
     exists = strings.exists[None]
     at_begin, at_end = jnp.where(exists, at_begin, 0.0), jnp.where(exists, at_end, 0.0)
     points, forces = list(plan.stretches), [at_end]
-    nearest = [candidates[0] for candidates in plan.before]
-    begin_force = at_begin
-    for row, candidates in enumerate(plan.before):
-        for start, chosen in strings.points.starts_at(candidates):
-            if chosen is None:
-                continue
-            here = jnp.where(chosen[None], at_begin[:, row], 0.0)
-            if start == candidates[0]:
-                begin_force = begin_force.at[:, row].set(here)
-            else:
-                points.append(start)
-                forces.append(here[:, None])
-    points, forces = points + nearest, [*forces, begin_force]
+    for rows, starts, chosen in strings.points.starts(plan):
+        points += starts
+        forces.append(jnp.where(chosen[None], pick(at_begin, rows), 0.0))
     force = kept(jnp.concatenate(forces, axis=1))
     arm = pick(strings.points.world, points) - middle
     keys = [(layout.unit_of(point), plan.links[point]) for point in points]
     parts.append((force, cross(arm, force), keys))
-    return _summed(parts, points, {point for point, _ in layout.moving})
+    return _summed(parts, points, [point for point, _ in layout.moving])
 
 
 def _summed(
-    parts: list[tuple[Array, Array, list[tuple[int, int]]]], points: list[int], moving: set[int]
+    parts: list[tuple[Array, Array, list[tuple[int, int]]]], points: list[int], moving: list[int]
 ) -> Pulls:
     keys = [key for _, _, part in parts for key in part]
     wrench = jnp.concatenate(
@@ -154,70 +146,8 @@ def _summed(
     kinds = sorted({key for key in keys if key[1] >= 0})
     rows = [k for k, key in enumerate(keys) if key[1] >= 0]
     owner = [kinds.index(keys[k]) for k in rows]
-    on_points = {
-        point: sum(parts[-1][0][:, k] for k, p in enumerate(points) if p == point)
-        for point in moving
-    }
+    here = [k for k, point in enumerate(points) if point in moving]
+    own = [moving.index(points[k]) for k in here]
+    on_points = sums(pick(parts[-1][0], here), own, len(moving))
     total = sums(pick(wrench, rows), owner, len(kinds)) if rows else wrench[:, :0]
     return Pulls(total, tuple(u for u, _ in kinds), tuple(k for _, k in kinds), on_points)  # pyright: ignore
-
-
-def _squeeze(strings: Strings, comes: Array, goes: Array) -> tuple[Array, Array]:
-    """Forces on a surface, at the ends of a stretch, through the size that it is left."""
-    slots, t = strings.slots, strings.touches
-    assert slots is not None
-    assert t is not None
-    rows = strings.plan.rows
-    a, b = pick(strings.begins, rows), pick(strings.ends, rows)
-    string = (t.p, t.q, t.arc, t.before, t.after)
-    return _squeezed(Given(slots, a, b, t.on), t.second, comes, goes, string)
-
-
-@eqx.filter_custom_jvp
-def _squeezed(
-    given: Given, second: Array, comes: Array, goes: Array, string: tuple[Array, ...]
-) -> tuple[Array, Array]:
-    """Only for slots in contact; derivatives are taken of all."""
-    n, lanes = second.shape
-    numbers = jnp.arange(n * lanes, dtype=jnp.int32)
-    columns = [x.reshape(*x.shape[:-2], -1) for x in (second, comes, goes, *string)]
-
-    def on(columns: tuple[Array, list[Array]]) -> tuple[Array, Array]:
-        which, (second, comes, goes, *string) = columns
-        here = given.pick(which // lanes, which % lanes)
-        return _squeezing(here, second, comes, goes, tuple(string))
-
-    zero = jnp.zeros((3, n * lanes), comes.dtype)
-    found = on_those(on, given.usable.reshape(-1), (zero, zero), (numbers, columns))
-    return tuple(x.reshape(3, n, lanes) for x in found)  # pyright: ignore
-
-
-@_squeezed.def_jvp
-def _squeezed_jvp(primals: tuple, tangents: tuple) -> tuple:
-    return _squeezed(*primals), eqx.filter_jvp(_squeezing, primals, tangents)[1]
-
-
-def _squeezing(
-    given: Given, second: Array, comes: Array, goes: Array, string: tuple[Array, ...]
-) -> tuple[Array, Array]:
-    """What is left of a surface depends on the ends of the stretch alone. The length's slope
-    to the surface's displacement is a sum of two unit vectors, and that to its size follows
-    from the length being homogeneous in all lengths (Euler).
-    """
-    slots, on = given.surfaces, given.usable
-    p, q, arc, before, after = string
-
-    def remains(a: Array, b: Array) -> tuple[Array, Array]:
-        rest = slots.left(a, b, second)
-        return rest.shift * slots.size, rest.scale
-
-    (middle, scale), back = jax.vjp(remains, *given.local)
-    middle = slots.world(middle)
-    whole = length(p - before) + arc + length(after - q)
-    rate = whole + dot(before - middle, -comes) + dot(after - middle, -goes)
-    alive = scale > next_to_nothing(scale)
-    per_scale = jnp.where(on & alive, rate / jnp.where(alive, scale, 1.0), 0.0)
-    push = jnp.where(on[None], -(comes + goes), 0.0)
-    push = jnp.stack([dot(slots.rotation[:, k], push) for k in range(3)])
-    slope_a, slope_b = back((push, per_scale))
-    return turn(slots.rotation, slope_a), turn(slots.rotation, slope_b)

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from ._circle import Round, bears, wound
+from ._circle import Round, bears, detour, wound
 from ._ellipsoid import Tried, ellipsoid_block, ellipsoid_path
 from ._geodesic import Geodesic
 from ._remainder import Left, end_share, hook, next_to_nothing, outside_share
@@ -181,20 +181,26 @@ class Surfaces(eqx.Module):
 
     def excess(
         self,
-        a: Float[Array, "3 *batch"],
-        b: Float[Array, "3 *batch"],
+        begins: Float[Array, "3 k *batch"],
+        ends: Float[Array, "3 k *batch"],
         scale: Float[Array, "*batch"],
-    ) -> Float[Array, "*batch"]:
-        """Roughly how much longer each makes a straight piece from a to b (m); negative where
-        they do not meet.
+    ) -> Float[Array, "k *batch"]:
+        """Roughly how much longer each makes k straight pieces (ends in the ground frame, m);
+        negative where they do not meet.
 
         Ellipsoids are taken as round, and a torus always comes first: this only ranks them.
         """
-        ra, rb = self.round(a), self.round(b)
-        circle = wound(ra, rb, scale, jnp.zeros_like(ra))
-        longer = (circle.whole - length(rb - ra)) * self.size[0]
-        longer = jnp.where(self.torus, 1.0, longer)
-        return jnp.where(self._or_torus(a, b, circle.on), longer, -1.0)
+        batch, k = self.centre.shape[1:], begins.shape[1]
+
+        def repeat(x: Array) -> Array:
+            parts = x.shape[: x.ndim - len(batch)]
+            return jnp.broadcast_to(x.reshape(*parts, 1, *batch), (*parts, k, *batch))
+
+        wide = jax.tree.map(repeat, self)
+        a, b = wide.local(begins), wide.local(ends)
+        on, longer = detour(wide.round(a), wide.round(b), scale[None])
+        longer = jnp.where(wide.torus, 1.0, longer * wide.size[0])
+        return jnp.where(wide._or_torus(a, b, on), longer, -1.0)
 
     def contact(
         self,

@@ -16,13 +16,13 @@ Tree = TypeVar("Tree")
 
 
 def dot(a: Array, b: Array) -> Array:
-    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+    product = a * b
+    return product[0] + product[1] + product[2]
 
 
 def cross(a: Array, b: Array) -> Array:
-    return jnp.stack(
-        [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
-    )
+    (ax, ay, az), (bx, by, bz) = a, b
+    return jnp.stack([ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx])
 
 
 def safe_sqrt(square: Array, floor: Array | float) -> Array:

@@ -8,6 +8,7 @@ from empbody.rhythms._fourier_tensor import FourierTensor
 from empbody.rhythms._identity import Identity
 from empbody.rhythms._implicit import Implicit, LoopStatus
 from empbody.rhythms._molecule import Molecule
+from empbody.rhythms._named import ANATOMICAL_ANGLES, Named, anatomical_name
 from empbody.rhythms._neural import Neural
 from empbody.rhythms._one_input import AbstractCurve
 from empbody.rhythms._polynomial import Polynomial
@@ -19,6 +20,7 @@ from empbody.rhythms._stack import Stack
 from empbody.rhythms._tensor_spline import TensorSpline
 
 __all__ = [
+    "ANATOMICAL_ANGLES",
     "AbstractCurve",
     "AbstractRhythm",
     "Affine",
@@ -31,6 +33,7 @@ __all__ = [
     "Jet",
     "LoopStatus",
     "Molecule",
+    "Named",
     "Neural",
     "Polynomial",
     "PremodelReport",
@@ -38,6 +41,7 @@ __all__ = [
     "Spline",
     "Stack",
     "TensorSpline",
+    "anatomical_name",
     "fit_report",
     "premodel",
 ]

@@ -7,4 +7,8 @@ from ._model import (
     share_frames as share_frames,
 )
 from ._share import Sharing as Sharing, share as share
-from ._status import SharingStatus as SharingStatus
+from ._status import SharingStatus as SharingStatus, outcomes as outcomes
+from ._trajectory import (
+    TrajectorySharing as TrajectorySharing,
+    share_trajectory as share_trajectory,
+)

@@ -6,13 +6,16 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from ..kinematics._arguments import coordinates
 from ..model import Model
+from ..model._checks import is_concrete
 from ..muscles._fibre import fibre_forces, rigid
 from ..muscles._forces import hill_muscles, without_muscles
 from ..paths import lengths_and_arms
+from ..paths._report import out_of_range, require_ranges
 from ._share import Sharing, share
 
 _CHUNK = 512
@@ -38,7 +41,6 @@ def capacities(
     return arms, active, newton * (forces.passive + forces.damping)
 
 
-@eqx.filter_jit
 def share_forces(
     model: Model,
     q: Float[Array, " nq"],
@@ -66,7 +68,29 @@ def share_forces(
       are left out of the balance and of `forces`.
     - the others as for `empbody.sharing.share`. `lower` below the muscles' minimum activation
       means less force than a simulation can have.
+
+    **Raises:** `ValueError` where q is outside the range of a moving point; under jit, vmap
+    or grad that is not looked at.
     """
+    require_ranges(model, q)
+    options = {"cost": cost, "weights": weights, "reserves": reserves, "passive": passive}
+    return _one(model, q, qd, tau, **options, lower=lower, upper=upper)
+
+
+@eqx.filter_jit
+def _one(
+    model: Model,
+    q: Array,
+    qd: Array,
+    tau: Array,
+    *,
+    cost: str,
+    weights: Any,
+    reserves: Any,
+    passive: bool,
+    lower: Any,
+    upper: Any,
+) -> Sharing:
     q, qd, tau = coordinates(model, q=q, qd=qd, tau=tau)
     arms, capacity, slack = capacities(model, q, qd)
     slack = slack if passive else jnp.zeros_like(slack)
@@ -88,6 +112,19 @@ def _chunk(model: Model, q: Array, qd: Array, tau: Array, options: dict[str, Any
     return jax.vmap(lambda *frame: share_forces(model, *frame, **options))(q, qd, tau)
 
 
+def _require_ranges(model: Model, q: Float[Array, "_ nq"]) -> None:
+    """Of all frames, if their numbers are known."""
+    if not model.paths.moving or not is_concrete((q, model.paths.moving_range)):
+        return
+    low, high = np.moveaxis(np.asarray(model.paths.moving_range), -1, 0)
+    rows = np.asarray(q)
+    beyond = (rows < low.max(axis=0)[None]) | (rows > high.min(axis=0)[None])
+    for frame in np.flatnonzero(beyond.any(axis=1)).tolist():
+        problems = out_of_range(model, rows[frame])
+        if problems:
+            raise ValueError(f"frame {frame + 1} of {len(rows)}: {problems[0]}")
+
+
 def share_frames(
     model: Model,
     q: Float[Array, "_ nq"],
@@ -101,6 +138,9 @@ def share_frames(
 
     `progress(done, total)` is called after every few hundred frames. `options` are those of
     `share_forces`.
+
+    **Raises:** `ValueError`, naming frame and muscle, where a frame is outside the range of a
+    moving point.
     """
     q, qd, tau = (jnp.asarray(x, dtype=float) for x in (q, qd, tau))
     total = q.shape[0]
@@ -109,6 +149,7 @@ def share_frames(
             raise ValueError(f"{name} has shape {value.shape} for {total} frames of {model.nq}")
     if not total:
         raise ValueError("there are no frames")
+    _require_ranges(model, q)
     size = min(_CHUNK, total)
     parts = []
     for start in range(0, total, size):

@@ -15,6 +15,7 @@ from ..model import Model
 from ..muscles import HillState
 from ..muscles._forces import without_muscles
 from ._events import AbstractEvent, CoordinateLimit, StateCondition, fired, grouped
+from ._feedback import AbstractFeedback
 from ._first_crossing import FirstCrossing
 from ._loops import failing_softly
 from ._methods import with_stage_tolerances
@@ -59,6 +60,9 @@ def _rates(t: Any, y: Array, args: _Args) -> Array:
     nq = args.model.nq
     q, qd = y[:nq], y[nq : 2 * nq]
     tau = args.tau
+    if isinstance(tau, AbstractFeedback):
+        qdd, _ = tau.respond(args.model, t, q, qd)
+        return jnp.where(args.moving, jnp.concatenate([qd, qdd]), 0.0)
     if callable(tau):
         tau = jnp.asarray(tau(t, q, qd), dtype=y.dtype)
         if tau.shape != q.shape:

@@ -16,6 +16,7 @@ from ._core import MONITORS, Options, solve
 from ._errors import SimulationError
 from ._events import as_events
 from ._explain import explain
+from ._feedback import AbstractFeedback
 from ._methods import ADJOINTS, progress_meter
 from ._muscles import as_drive, start_of_muscles
 from ._solution import Solution
@@ -102,7 +103,9 @@ def simulate(
     """
     start, rate = _inputs.state_vector("q0", q0, model), _inputs.state_vector("qd0", qd0, model)
     when = _inputs.times(ts)
-    if tau is not None and not callable(tau):
+    if isinstance(tau, AbstractFeedback) and excitation is not None:
+        raise ValueError(f"a {type(tau).__name__} cannot act beside muscles: leave excitation out")
+    if tau is not None and not callable(tau) and not isinstance(tau, AbstractFeedback):
         tau = _inputs.state_vector("tau", tau, model)
     drive = as_drive(excitation, model)
     muscles = start_of_muscles(model, muscle_state, drive, start, rate)

@@ -62,11 +62,16 @@ def read_forces(context: Context) -> Forces:
     return Forces(units, surfaces, forces + strings.finish(table))
 
 
+def acts(node: Node) -> bool:
+    """Whether the file has a force switched on."""
+    return node.flag("appliesForce", True) and not node.flag("isDisabled", False)
+
+
 def _acts(context: Context, node: Node) -> bool:
-    if node.flag("appliesForce", True) and not node.flag("isDisabled", False):
-        return True
-    context.note("ignored", node, "it is switched off in the file")
-    return False
+    if not acts(node):
+        context.note("ignored", node, "it is switched off in the file")
+        return False
+    return True
 
 
 class _Strings:

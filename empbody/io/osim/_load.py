@@ -20,6 +20,7 @@ from ._read import read_root
 from ._report import Notes
 from ._source import Source
 from ._spec import ModelSpec
+from ._unread import note_unread
 from ._xml import parse_bytes, read_bytes
 
 _FINITE = (
@@ -102,6 +103,7 @@ def load_bytes(
     context = Context(spec, frames, names, values, notes, unsupported, wrapping)
     skeleton = build_skeleton(spec, names, values, notes)
     units, surfaces, forces = read_forces(context)
+    note_unread(spec, notes)
     source = Source(
         content=hashlib.sha256(content).hexdigest(),
         options=(tuple(sorted(locked.items())), tuple(sorted(freed)), wrapping, skip),

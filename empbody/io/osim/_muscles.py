@@ -25,7 +25,7 @@ from ._passive import WithoutPassive
 from ._paths import PathRead
 from ._xml import Node
 
-_MILLARD = {
+MILLARD = {
     "ActiveForceLengthCurve": {
         "min_norm_active_fiber_length": "active_shortest",
         "transition_norm_fiber_length": "active_transition",
@@ -259,7 +259,7 @@ def _millard_constants(node: Node) -> tuple[dict[str, float], float]:
     """Constants of the curves that the file gives, and the tendon's strain at force 1."""
     constants: dict[str, float] = {}
     strain = 0.049
-    for tag, names in _MILLARD.items():
+    for tag, names in MILLARD.items():
         curve = node.child(tag)
         if curve is None:
             continue

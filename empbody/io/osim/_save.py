@@ -14,7 +14,10 @@ from ._document import Document, angles
 from ._frames import inverse, socket
 from ._read import ONE_INERTIA
 from ._save_check import compare, names_of
+from ._save_curves import write_curves
+from ._save_forces import write_forces
 from ._save_joints import write_axes, write_placements
+from ._save_paths import write_points
 from ._save_rhythm import write_rhythm
 from ._source import Source
 from ._spec import GROUND
@@ -59,8 +62,9 @@ def save(model: Model, path: str | os.PathLike[str], *, tolerance: float = 1e-6)
     """Write a model that came from an .osim file as an .osim file of the same version.
 
     The file's document is written back with the numbers that were changed since: masses,
-    centres of mass, inertias, gravity, placements of joints, markers, path points,
-    muscle parameters, wrap surfaces, default values and ranges of coordinates. What the
+    centres of mass, inertias, gravity, placements of joints, markers, path points (functions
+    of moving and ranges of conditional ones too), muscle parameters and curves, wrap surfaces,
+    springs, limits, bushings and ligaments, default values and ranges of coordinates. What the
     caller locked or freed when loading is locked or free in the new file. Joint variables
     that another rhythm moves become couplers (LinearFunction, PolynomialFunction,
     MultivariatePolynomialFunction or SimmSpline); a rhythm of another family that depends
@@ -94,9 +98,11 @@ def save(model: Model, path: str | os.PathLike[str], *, tolerance: float = 1e-6)
     write_axes(saving)
     write_placements(saving)
     _markers(saving)
-    _points(saving)
+    write_points(saving, model.paths, before.paths)
     _surfaces(saving)
     _muscles(saving)
+    write_curves(saving)
+    write_forces(saving)
     allowed = write_rhythm(saving, tolerance)
     content = document.write()
     compare(model, before, content, os.fspath(path), allowed)
@@ -183,17 +189,6 @@ def _in_frame(saving: Saving, frame: str, node: Node, at: jax.Array) -> np.ndarr
     return back[:3, :3] @ np.asarray(at, dtype=np.float64) + back[:3, 3]
 
 
-def _points(saving: Saving) -> None:
-    layout, moved = saving.model.paths.layout, saving.changed(lambda m: m.paths.location)
-    for unit, name in enumerate(layout.names):
-        nodes = saving.source.context.path_nodes.get(name, ())
-        for point, node in zip(layout.points_of(unit), nodes, strict=True):
-            if moved[point]:
-                frame = socket(node, "parent_frame") or node.word("body")
-                at = _in_frame(saving, frame, node, saving.model.paths.location[point])
-                saving.document.set(node, "location", at)
-
-
 def _surfaces(saving: Saving) -> None:
     paths, document = saving.model.paths, saving.document
     placed = saving.changed(lambda m: m.paths.surface_translation)
@@ -257,8 +252,11 @@ def _muscle_number(saving: Saving, node: Node, what: str, value: float) -> None:
             stiffness = curve.number("stiffness_at_one_norm_force") * before / value
             document.set(curve, "stiffness_at_one_norm_force", stiffness)
     elif what == "tendon_strain":
-        if node.tag in _STRAIN_TAGS:
-            document.set(node, _STRAIN_TAGS[node.tag], value)
+        if node.tag not in _STRAIN_TAGS:
+            raise ValueError(
+                f"the tendon's strain of {node.label} is part of its curve: change that"
+            )
+        document.set(node, _STRAIN_TAGS[node.tag], value)
     elif what == "damping":
         document.set(node, "damping" if node.tag.startswith("Schutte") else "fiber_damping", value)
     else:

@@ -66,14 +66,13 @@ def compare(model: Model, before: Model, content: bytes, file: str, allowed: flo
             f"{', '.join(read.coordinate_names)} instead of {', '.join(model.coordinate_names)}, "
             "or other paths"
         )
-    # Forces hold copies of placements: they are looked at only where they were changed.
-    forces = () if _same(model.forces, before.forces) else ("forces",)
-    for part in (*_PARTS, *forces):
+    for part in _PARTS:
         if not _same(getattr(read, part), getattr(model, part)):
             raise ValueError(
                 f"a change of the model's {part.replace('_', ' ')} cannot be expressed in this "
                 "file: read again, it would have other numbers"
             )
+    _check_forces(read, model, before)
     q = samples(model, 16)
     apart = jax.vmap(model.rhythm)(q) - jax.vmap(read.rhythm)(q)
     worst = np.max(np.abs(np.asarray(apart)), axis=0)
@@ -83,6 +82,22 @@ def compare(model: Model, before: Model, content: bytes, file: str, allowed: flo
             f"the rhythm of joint variable {model.joint_names[k]!r} cannot be expressed in this "
             f"file: read again, it would be {worst[k]:.2g} (rad or m) away"
         )
+
+
+def _check_forces(read: Model, model: Model, before: Model) -> None:
+    """Forces hold copies of placements: what was not changed in them is not looked at."""
+    for a, b, was in zip(read.forces, model.forces, before.forces, strict=True):
+        kind = type(b).__name__
+        names = getattr(b, "names", None) or (getattr(b, "name", ""),)
+        leaves = [jax.tree_util.tree_leaves_with_path(x) for x in (a, b, was)]
+        if not len(leaves[0]) == len(leaves[1]) == len(leaves[2]):
+            raise ValueError(f"the {kind} {', '.join(names)} has other parts than in its file")
+        for (where, x), (_, y), (_, z) in zip(*leaves, strict=True):
+            if not _alike(y, z) and not _alike(x, y):
+                raise ValueError(
+                    f"a change of the {kind} {', '.join(names)} cannot be expressed in this file: "
+                    f"read again, {jax.tree_util.keystr(where)} would have other numbers"
+                )
 
 
 def _same(a: object, b: object) -> bool:

@@ -41,7 +41,7 @@ def form_of(rhythm: AbstractRhythm, k: int, names: Sequence[str]) -> Form | None
         return Form({((names[k], 1),): 1.0})
     if isinstance(rhythm, Affine):
         matrix, offset = np.asarray(rhythm.matrix), np.asarray(rhythm.offset)
-        return _sum(
+        return sum_of(
             float(offset[k]),
             [(float(w), Form({((n, 1),): 1.0})) for n, w in zip(names, matrix[k], strict=True)],
         )
@@ -65,11 +65,12 @@ def form_of(rhythm: AbstractRhythm, k: int, names: Sequence[str]) -> Form | None
             if inner is None:
                 return None
             parts.append((float(matrix[k, i]), inner))
-        return _sum(float(offset[k]), parts)
+        return sum_of(float(offset[k]), parts)
     return None
 
 
-def _sum(offset: float, parts: Sequence[tuple[float, Form]]) -> Form | None:
+def sum_of(offset: float, parts: Sequence[tuple[float, Form]]) -> Form | None:
+    """offset + Σ weight · form; None where it is neither a polynomial nor one spline."""
     terms: dict = {(): offset} if offset else {}
     splines = [(w, form) for w, form in parts if form.spline is not None and w != 0.0]
     for weight, form in parts:

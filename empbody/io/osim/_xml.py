@@ -23,7 +23,17 @@ class Node:
     kind of element, as OpenSim does.
     """
 
-    __slots__ = ("attributes", "children", "defaults", "file", "line", "parent", "tag", "text")
+    __slots__ = (
+        "asked",
+        "attributes",
+        "children",
+        "defaults",
+        "file",
+        "line",
+        "parent",
+        "tag",
+        "text",
+    )
 
     def __init__(
         self,
@@ -42,6 +52,8 @@ class Node:
         self.defaults = defaults
         self.children: list[Node] = []
         self.text = ""
+        self.asked: set[str] = set()
+        """Tags that a reader has looked for."""
 
     def __repr__(self) -> str:
         return f"<{self.label}, line {self.line}>"
@@ -64,6 +76,7 @@ class Node:
 
     def child(self, *tags: str) -> "Node | None":
         """The first child with one of these tags, or the file's default for it."""
+        self.asked.update(tags)
         for tag in tags:
             for node in self.children:
                 if node.tag == tag:
@@ -80,6 +93,7 @@ class Node:
 
     def all(self, *tags: str) -> list["Node"]:
         """All children with one of these tags, in the order of the file."""
+        self.asked.update(tags)
         return [node for node in self.children if node.tag in tags]
 
     def objects(self, tag: str) -> list["Node"]:

@@ -19,7 +19,7 @@ import xml.etree.ElementTree as ElementTree
 import opensim as osim
 
 HERE = pathlib.Path(__file__).parent
-FIGURES = HERE.parents[2] / "empbody" / "models" / "_holzbaur.json"
+FIGURES = HERE.parents[2] / "empbody" / "models" / "_shoulder.json"
 MUSCLES = tuple(json.loads(FIGURES.read_text())["muscles"])
 COORDINATES = ("elv_angle", "shoulder_elv", "shoulder_rot")
 

@@ -1,0 +1,186 @@
+"""Contacts of picked slots, block by block: each alone, or those of a stretch together.
+
+Both are the same work, rounds of contacts on the strings that are left by others, of which
+those that are alone need one. So it stands here once and is compiled once.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from ._compact import by_blocks
+from ._ellipsoid import Tried
+from ._given import Given
+from ._remainder import Left
+from ._surfaces import Contact, ValuesOnly, choose, string_length
+
+_ROUNDS = 40
+_STILL = 1e-9
+"""Movement of the tangent points in a round (m) below which they have settled."""
+_LEAP = 4.0
+"""How many times the last movement the next one may be."""
+
+
+class Table(NamedTuple):
+    """Slots to solve, a column for what is solved together."""
+
+    which: Int[Array, "seats room"]
+    """(slot · 2 + way) · lanes + lane, with way 1 for the second; -1 for an empty seat."""
+    total: Int[Array, ""]
+    """Columns that there are; the rest is room."""
+    linked: Bool[Array, ""]
+    """Whether the seats of a column are surfaces on one stretch, in the string's order, with
+    the middle one bearing it; otherwise each is a string of its own."""
+
+
+class Row:
+    """Rows of the results."""
+
+    on, converged, arc, p, q = 0, 1, 2, slice(3, 6), slice(6, 9)
+    long, came, went, count = 9, 10, 11, 12
+
+
+def solve_table(
+    pick: Callable[[Array, Array], Given],
+    table: Table,
+    alone: Float[Array, "12 ns lanes"],
+    results: Float[Array, "12 seats room"],
+    block: int,
+) -> Float[Array, "12 seats room"]:
+    """Contacts in the ground frame of all columns; values only. `alone` holds those of slots
+    that are alone; it is needed for linked ones."""
+    lanes = alone.shape[-1]
+
+    def step(which: Array, at: Array, results: Array) -> Array:
+        there = which >= 0
+        which = jnp.maximum(which, 0)
+        slot, second, lane = which // (2 * lanes), which // lanes % 2 == 1, which % lanes
+        seats = pick(slot, lane)
+        wanted = seats.usable & there
+        left = seats.left(second)
+        if slot.shape[0] == 1:
+            tried = Tried.nothing(wanted, seats.begins.dtype)
+            found, _ = _solve(seats, seats.begins, seats.ends, left, wanted, tried)
+        else:
+            rows = alone.at[: Row.long, slot[1], lane[1]].get(mode="promise_in_bounds")
+            found = _settle(seats, left, wanted, table.linked, rows)
+        rows = _rows(seats, slot, found)
+        return jax.lax.dynamic_update_slice_in_dim(results, rows, at, -1)
+
+    return by_blocks(step, table.which, table.total, block, results)
+
+
+def _rows(seats: Given, slot: Array, found: Contact) -> Array:
+    long = string_length(seats.begins, found.p, found.arc, found.q, seats.ends)
+    none = jnp.full_like(slot[0], -1)
+    came, went = [none], [none]
+    for k in range(slot.shape[0] - 1):
+        came.append(jnp.where(found.on[k], slot[k], came[-1]))
+        went.append(jnp.where(found.on[-1 - k], slot[-1 - k], went[-1]))
+    parts = [found.on, found.converged, found.arc, *found.p, *found.q, long]
+    parts = [*parts, jnp.stack(came), jnp.stack(went[::-1])]
+    return jnp.stack([x.astype(long.dtype) for x in parts])
+
+
+def _solve(
+    seats: Given, begins: Array, ends: Array, left: Left, wanted: Array, tried: Tried
+) -> tuple[Contact, Tried]:
+    """Contacts in the ground frame of strings from `begins` to `ends`."""
+    kernels = ValuesOnly(tried)
+    surfaces = seats.surfaces
+    found = surfaces.contact(surfaces.local(begins), surfaces.local(ends), left, wanted, kernels)
+    return found._replace(p=surfaces.world(found.p), q=surfaces.world(found.q)), kernels.tried
+
+
+def neighbours(
+    on: Bool[Array, "3 *batch"],
+    p: Float[Array, "3 3 *batch"],
+    q: Float[Array, "3 3 *batch"],
+    begins: Float[Array, "3 3 *batch"],
+    ends: Float[Array, "3 3 *batch"],
+) -> tuple[Float[Array, "3 3 *batch"], Float[Array, "3 3 *batch"]]:
+    """Where the string comes from and goes to at each of three seats in a row."""
+    # The bearer, in the middle, is always there.
+    came, went = [begins[:, 1]], [ends[:, 1]]
+    for k in range(2):
+        came.append(jnp.where(on[k][None], q[:, k], came[-1]))
+        went.append(jnp.where(on[2 - k][None], p[:, 2 - k], went[-1]))
+    return jnp.stack(came, axis=1), jnp.stack(went[::-1], axis=1)
+
+
+def _settle(seats: Given, left: Left, wanted: Array, linked: Array, bearer: Array) -> Contact:
+    """Rounds until nothing moves: all contacts anew, each on the string that others leave.
+
+    Rounds alone would converge linearly, slowly where surfaces are close; so the next one
+    starts from the mixture of the last three that should move least (Anderson's method).
+    Without links one round is enough.
+    """
+    still = max(_STILL, 10.0 * float(jnp.finfo(seats.begins.dtype).eps))
+    middle = (jnp.arange(3)[:, None] == 1) & linked
+    start = jnp.broadcast_to(bearer[:, None], (bearer.shape[0], *wanted.shape))
+    on = (start[Row.on] > 0.5) & middle
+    start = Contact(on, start[Row.p], start[Row.q], start[Row.arc], on)
+
+    def step(loop):
+        count, moving, guess, now, history, tried = loop
+        begins, ends = neighbours(now.on, guess[:3], guess[3:], seats.begins, seats.ends)
+        begins = jnp.where(linked, begins, seats.begins)
+        ends = jnp.where(linked, ends, seats.ends)
+        new, tried = _solve(seats, begins, ends, left, wanted, tried)
+        # What has settled stays, so that it does not depend on who else is in the block.
+        new = choose(moving[None], new, now)
+        both = jnp.concatenate([new.p, new.q])
+        shift = both - guess
+        shift = jnp.where(new.on[None], shift, 0.0)
+        same = jnp.all(new.on == now.on, axis=0)
+        far = jnp.max(jnp.abs(shift), axis=(0, 1)) > still
+        moved = moving & (far | ~same) & linked
+        # A change of contacts makes a new problem: what came before says nothing.
+        history = jax.tree.map(
+            lambda x: jnp.where(jnp.broadcast_to(same, x.shape), x, 0.0), history
+        )
+        best = _mixed(both, shift, history)
+        # Far leaps end on other sides of surfaces.
+        leap, reach = (jnp.max(jnp.abs(x), axis=(0, 1)) for x in (best - both, shift))
+        usable = same & (count > 0) & (leap < _LEAP * reach)
+        mixed = jnp.where(usable[None, None], best, both)
+        older, last = history[1], (both, shift, jnp.where(same, 1.0, 0.0))
+        history = (older, last)
+        return count + 1, moved, mixed, new, history, tried
+
+    zero = jnp.zeros((6, *wanted.shape), seats.begins.dtype)
+    past = (zero, zero, zero[0, 0])
+    guess = jnp.concatenate([start.p, start.q])
+    tried = Tried.nothing(wanted, guess.dtype)
+    moving = jnp.ones_like(wanted[0])
+    loop = (jnp.zeros((), int), moving, guess, start, (past, past), tried)
+    go_on = lambda loop: (loop[0] < _ROUNDS) & jnp.any(loop[1])  # noqa: E731
+    _, moved, _, found, _, _ = jax.lax.while_loop(go_on, step, loop)
+    # Where no balance is found the bearer holds the string alone.
+    lost = moved[None]
+    found = choose(lost, start, found)
+    return found._replace(converged=found.converged & ~lost)
+
+
+def _mixed(value: Array, shift: Array, history: tuple) -> Array:
+    """Anderson's mixture of a new value with two old ones: shifts combine to the least."""
+
+    def sums(x: Array, y: Array) -> Array:
+        return jnp.sum(x * y, axis=(0, 1))
+
+    (v1, s1, known1), (v2, s2, known2) = history[1], history[0]
+    known1, known2 = known1[None, None], (known1 * known2)[None, None]
+    d1, d2 = (shift - s1) * known1, (shift - s2) * known2
+    a11, a12, a22 = sums(d1, d1), sums(d1, d2), sums(d2, d2)
+    b1, b2 = sums(d1, shift), sums(d2, shift)
+    tiny = 1e-14 * (a11 + a22) + 1e-60
+    a11, a22 = a11 + tiny, a22 + tiny
+    det = a11 * a22 - a12 * a12
+    flat = det < 1e-10 * a11 * a22
+    det = jnp.where(flat, 1.0, det)
+    x1 = jnp.where(flat, b1 / a11, (a22 * b1 - a12 * b2) / det)[None, None]
+    x2 = jnp.where(flat, 0.0, (a11 * b2 - a12 * b1) / det)[None, None]
+    return value - x1 * known1 * (value - v1) - x2 * known2 * (value - v2)

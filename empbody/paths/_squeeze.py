@@ -1,0 +1,251 @@
+"""Forces on a surface at the ends of a stretch, through the size that it has left.
+
+What is left of a surface depends on the ends of the stretch alone (`_remainder`). The length's
+slope to the surface's displacement is a sum of two unit vectors, and that to its size follows
+from the length being homogeneous in all lengths (Euler). The slopes of what is left are
+written out here: differentiating it backwards takes three times as many operations, all of
+which would be compiled for every model.
+"""
+
+import dataclasses
+from typing import NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from ._circle import plane_normal
+from ._compact import on_those
+from ._given import Touches, picker
+from ._remainder import (
+    CLEARANCE,
+    CYLINDER_HOLD,
+    DOUBT,
+    OPENING,
+    ROUND_HOLD,
+    apart,
+    next_to_nothing,
+    smooth,
+)
+from ._surfaces import Surfaces
+from ._vectors import cross, dot, length, turn
+
+Ends = Float[Array, "3 2 *batch"]
+
+
+class _Strings(NamedTuple):
+    surfaces: Surfaces
+    a: Float[Array, "3 *batch"]
+    b: Float[Array, "3 *batch"]
+    comes: Float[Array, "3 *batch"]
+    """From touch-down back along the string; `goes`, from lift-off on."""
+    goes: Float[Array, "3 *batch"]
+    touches: tuple[Array, ...]
+    on: Bool[Array, "*batch"]
+    second: Bool[Array, "*batch"]
+
+
+def squeeze(
+    surfaces: Surfaces,
+    a: Float[Array, "3 ns lanes"],
+    b: Float[Array, "3 ns lanes"],
+    t: Touches,
+    comes: Float[Array, "3 ns lanes"],
+    goes: Float[Array, "3 ns lanes"],
+) -> tuple[Float[Array, "3 ns lanes"], Float[Array, "3 ns lanes"]]:
+    """Slopes of the length to the stretch's ends through the size that is left, slot by slot."""
+    # Which kind a picked surface is depends on the pose, so rows say nothing any more.
+    loose = dataclasses.replace(surfaces, rows=())
+    touches = (t.p, t.q, t.arc, t.before, t.after)
+    return _squeezed(_Strings(loose, a, b, comes, goes, touches, t.on, t.second))
+
+
+@eqx.filter_custom_jvp
+def _squeezed(strings: _Strings) -> tuple[Array, Array]:
+    """Only for slots in contact; derivatives are taken of all."""
+    n, lanes = strings.on.shape
+    pick = picker(strings)
+    found = on_those(
+        lambda which: _slopes(pick(which // lanes, which % lanes)),
+        strings.on.reshape(-1),
+        jnp.zeros((3, 2, n * lanes), strings.a.dtype),
+        jnp.arange(n * lanes, dtype=jnp.int32),
+    )
+    found = found.reshape(3, 2, n, lanes)
+    return found[:, 0], found[:, 1]
+
+
+@_squeezed.def_jvp
+def _squeezed_jvp(primals: tuple, tangents: tuple) -> tuple:
+    def slopes(strings: _Strings) -> tuple[Array, Array]:
+        found = _slopes(strings)
+        return found[:, 0], found[:, 1]
+
+    return _squeezed(*primals), eqx.filter_jvp(slopes, primals, tangents)[1]
+
+
+def _slopes(strings: _Strings) -> Ends:
+    slots, a, b, comes, goes, touches, on, second = strings
+    p, q, arc, before, after = touches
+    local = jnp.stack([slots.local(a), slots.local(b)], axis=1)
+    x = jnp.stack([slots.round(local[:, 0]), slots.round(local[:, 1])], axis=1)
+    share = _share(slots, local, x)
+    push = jnp.where(on[None], -(comes + goes), 0.0)
+    push = jnp.stack([dot(slots.rotation[:, k], push) for k in range(3)]) * slots.size
+    whole = length(p - before) + arc + length(after - q)
+
+    def per_scale(shift: Array, scale: Array) -> Array:
+        """Slope to the size."""
+        middle = slots.world(shift * slots.size)
+        rate = whole + dot(before - middle, -comes) + dot(after - middle, -goes)
+        alive = scale > next_to_nothing(scale)
+        return jnp.where(on & alive, rate / jnp.where(alive, scale, 1.0), 0.0)
+
+    if "side" in slots.has:
+        held = second & (dot(slots.side, slots.side) > 0.0)
+        grip = _grip(slots, x)
+        factor = jnp.where(held, grip.value, 1.0)
+        scale = share.value * factor
+        shift = jnp.where(held[None], (1.0 - scale)[None] * grip.foot, 0.0)
+        # The less is left, the nearer it is to the straight line.
+        size = per_scale(shift, scale) - jnp.where(held, dot(push, grip.foot), 0.0)
+        more = (size * share.value)[None, None] * grip.slopes
+        more = more + (1.0 - scale)[None, None] * grip.along(push)
+        more = jnp.where(held[None, None], more, 0.0)
+        size = size * factor
+    else:
+        size, more = per_scale(jnp.zeros_like(a), share.value), jnp.zeros_like(x)
+    slopes = (size[None, None] * share.slopes + more) / slots.size[:, None]
+    if "cylinder" in slots.has:
+        # It was seen along its axis.
+        axial = jnp.where(slots.cylinder[None], size[None] * share.rise, slopes[2])
+        slopes = jnp.concatenate([slopes[:2], axial[None]])
+    return turn(slots.rotation[:, :, None], slopes)
+
+
+class _Share(NamedTuple):
+    """What is left whatever the side."""
+
+    value: Float[Array, "*batch"]
+    slopes: Ends
+    rise: Float[Array, "2 *batch"]
+    """Slopes to the axial coordinates, for a cylinder."""
+
+
+def _share(slots: Surfaces, local: Ends, x: Ends) -> _Share:
+    square = dot(x, x)
+    some = square > 0.0
+    reach = jnp.sqrt(jnp.where(some, square, 1.0))
+    clear = 1.0 - CLEARANCE
+    inside = some & (clear * reach < 1.0)
+    out = jnp.where(some, jnp.where(inside, clear * reach, 1.0), 0.0)
+    slopes = (jnp.where(inside, clear / reach, 0.0) * out[::-1])[None] * x
+    value = out[0] * out[1]
+    rise = jnp.zeros_like(square)
+    if "cylinder" in slots.has:
+        radius = slots.size[0]
+        away = jnp.where(some, reach, 0.0)
+        total = away[0] + away[1]
+        total = jnp.where(total > 0.0, total, 1.0)
+        part = away / total[None]
+        low, high = local[2, 0], local[2, 1]
+        height = (low + part[0] * (high - low)) / radius
+        beyond = jnp.abs(height) - slots.half / radius
+        between = jnp.where(slots.cylinder, 1.0 - smooth(beyond), 1.0)
+        slope = jnp.where(slots.cylinder, -jnp.sign(height) * _steep(beyond) / radius, 0.0)
+        slope = value * slope
+        rise = slope[None] * part[::-1]
+        signs = jnp.where(some, _signs(x) * part[::-1] / (reach * total[None]), 0.0)
+        slopes = between[None, None] * slopes + ((slope * (high - low))[None] * signs)[None] * x
+        value = value * between
+    if "torus" in slots.has:
+        value = jnp.where(slots.torus, 1.0, value)
+        slopes = jnp.where(slots.torus[None, None], 0.0, slopes)
+    return _Share(value, slopes, rise)
+
+
+class _Grip(NamedTuple):
+    """How firmly a one-sided surface holds the string (see `_remainder.hook`)."""
+
+    value: Float[Array, "*batch"]
+    slopes: Ends
+    foot: Float[Array, "3 *batch"]
+    line: Float[Array, "3 *batch"]
+    weights: Float[Array, "2 *batch"]
+    sway: Ends
+    """Slopes of the foot's place on the line, from 0 to 1."""
+
+    def along(self, direction: Float[Array, "3 *batch"]) -> Ends:
+        """Slopes of the foot's distance in a direction."""
+        moved = self.weights[None] * direction[:, None]
+        return moved + dot(direction, self.line)[None, None] * self.sway
+
+
+def _grip(slots: Surfaces, x: Ends) -> _Grip:
+    a, b = x[:, 0], x[:, 1]
+    square, product = dot(x, x), dot(a, b)
+    line = b - a
+    whole = dot(line, line)
+    whole = jnp.where(whole > 0.0, whole, 1.0)
+    place = -dot(a, line) / whole
+    free = (place > 0.0) & (place < 1.0)
+    place = jnp.clip(place, 0.0, 1.0)
+    foot = a + place[None] * line
+    weights = jnp.stack([1.0 - place, place])
+    signs = _signs(x)
+    sway = signs[None] * foot[:, None] - weights[None] * line[:, None]
+    sway = jnp.where(free[None, None], sway / whole[None, None], 0.0)
+
+    # Distance of the line from the centre.
+    beside = dot(foot, foot)
+    distance = jnp.sqrt(jnp.where(beside > 0.0, beside, 1.0))
+    full = jnp.where(slots.cylinder, CYLINDER_HOLD[0], ROUND_HOLD[0])
+    none = jnp.where(slots.cylinder, CYLINDER_HOLD[1], ROUND_HOLD[1])
+    far = jnp.where(beside > 0.0, (distance - full) / (none - full), 0.0)
+    near, near_slope = 1.0 - smooth(far), -_steep(far) / ((none - full) * distance)
+
+    # Angle between the ends.
+    scale = square[0] * square[1]
+    scale = jnp.sqrt(jnp.where(scale > 0.0, scale, 1.0))
+    cosine = product / scale
+    wide, wide_slope = smooth((1.0 - cosine) / OPENING), _steep((1.0 - cosine) / OPENING) / OPENING
+    some = jnp.where(square > 0.0, square, 1.0)
+    opening = (cosine[None] / some)[None] * x - x[:, ::-1] / scale[None, None]
+
+    # The side's preference for one of the two ways round.
+    normal = plane_normal(*apart(a, b))
+    outside = square > 1.0
+    some = jnp.where(outside, square, 2.0)
+    tangent = jnp.sqrt(some - 1.0)
+    lean = signs * jnp.where(outside, tangent / some, 0.0)
+    lean_slope = signs * jnp.where(outside, (2.0 - some) / (tangent * some * some), 0.0)
+    across = cross(slots.side * jnp.ones_like(a), normal)
+    heights = dot(across[:, None], x)
+    preference = lean[0] * heights[0] + lean[1] * heights[1]
+    sure, sure_slope = smooth(-preference / DOUBT), -_steep(-preference / DOUBT) / DOUBT
+    # The normal turns with the ends.
+    tilt = cross(lean[0][None] * a + lean[1][None] * b, slots.side * jnp.ones_like(a))
+    tilt = tilt - dot(tilt, normal)[None] * normal
+    area = cross(a, b)
+    area = dot(area, area)
+    flat = area <= 1e-24 * square[0] * square[1]
+    tilt = jnp.where(flat[None], 0.0, tilt / jnp.sqrt(jnp.where(flat, 1.0, area))[None])
+    turned = jnp.stack([cross(b, tilt), cross(tilt, a)], axis=1)
+    preferred = (lean_slope * heights)[None] * x + lean[None] * across[:, None] + turned
+
+    slopes = ((sure * wide * near_slope)[None] * weights)[None] * foot[:, None]
+    slopes = slopes + (near * wide * sure_slope)[None, None] * preferred
+    slopes = slopes + (near * sure * wide_slope)[None, None] * opening
+    return _Grip(near * wide * sure, slopes, foot, line, weights, sway)
+
+
+def _signs(x: Ends) -> Float[Array, "2 *batch"]:
+    """1 for the first end, -1 for the second."""
+    one = jnp.ones_like(x[0, 0])
+    return jnp.stack([one, -one])
+
+
+def _steep(x: Array) -> Array:
+    """Slope of `smooth`."""
+    x = jnp.clip(x, 0.0, 1.0)
+    return 6.0 * x * (1.0 - x)

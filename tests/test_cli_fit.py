@@ -1,0 +1,148 @@
+"""`empbody fit`, from a table to a rhythm file."""
+
+import json
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import empbody as eb
+from empbody.cli import main
+
+PLANES = {"frontal": 0.0, "scapular": 40.0, "sagittal": 90.0}
+MAP = "plane=frontal:0,scapular:40,sagittal:90"
+ASK = ["--inputs", "plane,elevation", "--targets", "tilt,turn_deg", "--map", MAP]
+
+
+def rows(subjects: int, seed: int = 0) -> list[str]:
+    """Subjects whose two angles follow plane and elevation, in degrees."""
+    rng = np.random.default_rng(seed)
+    lines = ["subject,plane,elevation_deg,tilt_deg,turn_deg,trial"]
+    for s in range(subjects):
+        a, b, c = rng.normal(size=3)
+        for i in range(36):
+            word = tuple(PLANES)[i % 3]
+            p, e = PLANES[word], 20.0 + 110.0 * ((7 * i) % 36) / 36
+            bend = (e - 75.0) ** 2 / 500
+            tilt = 5.0 + 6 * a + (0.1 + 0.03 * b) * p + (0.2 + 0.05 * c) * e + 0.5 * a * bend
+            turn = -3.0 + 4 * c + (0.3 + 0.04 * a) * e + 0.4 * bend
+            noise = 0.3 * rng.normal(size=2)
+            lines.append(
+                f"s{s},{word},{e:.4f},{tilt + noise[0]:.4f},{turn + noise[1]:.4f},{i // 9}"
+            )
+    return lines
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("fit")
+    lines = rows(9)
+    (folder / "all.csv").write_text("\n".join(lines[:-36]) + "\n")
+    (folder / "new.csv").write_text("\n".join([lines[0], *lines[-36:]]) + "\n")
+    return folder
+
+
+def run(capsys, *arguments: object) -> dict:
+    code = main([str(a) for a in arguments] + ["--json", "--quiet"])
+    out, err = capsys.readouterr()
+    assert code == 0, err
+    return json.loads(out)
+
+
+def refused(capsys, *arguments: object) -> str:
+    assert main([str(a) for a in arguments]) == 2
+    out, err = capsys.readouterr()
+    assert not out
+    assert err.count("\n") == 1 or "reading" in err
+    return err
+
+
+def test_one_subject(folder, capsys) -> None:
+    out, figure = folder / "one.json", folder / "one.png"
+    found = run(capsys, "fit", folder / "new.csv", *ASK, "--rhythm", "poly:2", "--out", out,
+                "--figure", figure)  # fmt: skip
+    assert set(found["rmse_train_deg"]) == {"tilt", "turn_deg", "all"}
+    assert found["rmse_train_deg"]["all"] < 0.4
+    assert found["rmse_train_deg"]["all"] < found["rmse_test_deg"]["all"] < 0.8
+    assert found["parameters"] == 12
+    assert found["seconds"] > 0
+    assert figure.read_bytes()[:4] == b"\x89PNG"
+    rhythm = eb.load_rhythm(out)
+    assert rhythm.inputs == ("plane", "elevation")
+    assert rhythm.targets == ("tilt", "turn")
+    assert np.isfinite(np.asarray(rhythm(jnp.asarray([0.5, 1.0])))).all()
+
+
+def test_population_and_the_next_subject(folder, capsys) -> None:
+    prior = folder / "prior.json"
+    found = run(capsys, "fit", folder / "all.csv", "--subject", "subject", *ASK, "--rhythm",
+                "poly:2", "--out", prior)  # fmt: skip
+    assert len(found["subjects"]) == 8
+    assert found["left_out"]["poses"] == 5
+    new = run(capsys, "fit", folder / "new.csv", "--prior", prior, "--calibrate", 5)
+    assert new["rows"] == 5
+    assert len(new["poses"]) == 5
+    assert new["test"] == "rows not fitted"
+    both = run(capsys, "fit", folder / "new.csv", "--prior", prior, "--subject", "subject")
+    assert both["subjects"] == {"s8": pytest.approx(new["rmse_test_deg"]["all"])}
+    assert "pick one" in refused(capsys, "fit", folder / "new.csv", "--prior", prior, "--subject",
+                                 "subject", "--out", prior, "--quiet")  # fmt: skip
+    alone = run(capsys, "fit", folder / "new.csv", *ASK, "--rhythm", "linear", "--calibrate", 5)
+    assert new["rmse_test_deg"]["all"] < alone["rmse_test_deg"]["all"]
+    again = run(capsys, "fit", folder / "new.csv", *ASK, "--prior", prior, "--rhythm", "poly:2",
+                "--test", folder / "new.csv", "--calibrate", 6)  # fmt: skip
+    assert again["rmse_test_deg"]["all"] < 1.0
+    sentence = refused(capsys, "fit", folder / "new.csv", "--prior", prior, "--rhythm", "linear")
+    assert "the prior is of the family poly:2" in sentence
+
+
+def test_trials_orientations_and_choice(folder, capsys) -> None:
+    found = run(capsys, "fit", folder / "new.csv", *ASK, "--trial", "trial")
+    assert found["family"].startswith("poly")
+    assert "one trial after the other" in found["test"]
+    assert any("chosen by cross-validation" in note for note in found["notes"])
+    some = run(capsys, "fit", folder / "all.csv", *ASK, "--where", "subject=s3", "--rhythm",
+               "linear", "--loss", "huber")  # fmt: skip
+    assert some["rows"] == 36
+
+
+def broken(folder, name: str, change) -> object:
+    path = folder / f"{name}.csv"
+    path.write_text("\n".join(change(line) for line in (folder / "new.csv").read_text().split()))
+    return path
+
+
+def test_wrong_input_is_one_sentence(folder, capsys) -> None:
+    new = folder / "new.csv"
+    assert "is no number; words become numbers through a map" in refused(
+        capsys, "fit", new, "--inputs", "plane,elevation", "--targets", "tilt", "--quiet"
+    )
+    assert "'frontal' is not in --map, which has coronal" in refused(
+        capsys, "fit", new, "--inputs", "plane", "--targets", "tilt", "--map", "plane=coronal:0",
+        "--quiet",
+    )  # fmt: skip
+    assert "no column 'elevaton' (did you mean 'elevation'?)" in refused(
+        capsys, "fit", new, "--inputs", "elevaton", "--targets", "tilt", "--quiet"
+    )
+    nan = broken(folder, "nan", lambda line: line.replace("20.0000", "nan"))
+    lines = [i for i, s in enumerate(nan.read_text().split(), 1) if "nan" in s]
+    assert f"lines {lines[0]}" in refused(capsys, "fit", nan, *ASK, "--quiet")
+    mixed = broken(folder, "mixed", lambda s: s.replace("elevation_deg", "elevation"))
+    assert "more than 2π in a column of radians" in refused(capsys, "fit", mixed, *ASK, "--quiet")
+    assert "fewer than the" in refused(
+        capsys, "fit", new, *ASK, "--rhythm", "poly:3", "--calibrate", "4", "--quiet"
+    )
+    assert "input 'plane' is constant" in refused(
+        capsys, "fit", new, *ASK, "--rhythm", "linear", "--where", "plane=frontal", "--quiet"
+    )
+    assert "--inputs and --targets are needed" in refused(capsys, "fit", new, "--quiet")
+    assert "there is no file" in refused(capsys, "fit", folder / "none.csv", *ASK)
+    assert "not COLUMN=WORD:VALUE" in refused(
+        capsys, "fit", new, "--inputs", "plane", "--targets", "tilt", "--map", "plane=frontal"
+    )
+    assert "no row with subject = s99" in refused(
+        capsys, "fit", new, *ASK, "--where", "subject=s99", "--quiet"
+    )
+    one = folder / "single.json"
+    run(capsys, "fit", new, *ASK, "--rhythm", "linear", "--out", one)
+    assert "holds one subject, not a population" in refused(capsys, "fit", new, "--prior", one)
