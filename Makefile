@@ -27,9 +27,9 @@ $(STAMP): pyproject.toml
 		|| { echo "empbody needs Python 3.11 or newer: make PYTHON=python3.11"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(PIP) install --editable ".[test,lint]"
-	@# Pinocchio is an independent check of the dynamics; tests that need it skip without it.
-	@$(PIP) install --editable ".[peers]" 2>/dev/null \
-		|| echo "pin is not available here: the tests against Pinocchio will be skipped"
+	@# Pinocchio checks the dynamics, BlackJAX samples posteriors; tests skip without them.
+	@for extra in peers bayes; do $(PIP) install --editable ".[$$extra]" 2>/dev/null \
+		|| echo "the extra $$extra is not available here: its tests will be skipped"; done
 	@touch $@
 
 $(BENCH_STAMP): $(STAMP)
