@@ -1,6 +1,7 @@
 """`empbody fit`, from a table to a rhythm file."""
 
 import json
+import pathlib
 
 import jax.numpy as jnp
 import numpy as np
@@ -61,6 +62,11 @@ def test_one_subject(folder, capsys) -> None:
     out, figure = folder / "one.json", folder / "one.png"
     found = run(capsys, "fit", folder / "new.csv", *ASK, "--rhythm", "poly:2", "--out", out,
                 "--figure", figure)  # fmt: skip
+    assert found["data"] == str(folder / "new.csv")
+    assert "model" not in found
+    assert set(found["noise_deg"]) == {"tilt", "turn_deg"}
+    assert found["input_scaling_rad"]["plane"]["centre"] == pytest.approx(np.pi / 4)
+    assert np.isfinite([found["aic"], found["bic"]]).all()
     assert set(found["rmse_train_deg"]) == {"tilt", "turn_deg", "all"}
     assert found["rmse_train_deg"]["all"] < 0.4
     assert found["rmse_train_deg"]["all"] < found["rmse_test_deg"]["all"] < 0.8
@@ -82,9 +88,28 @@ def test_population_and_the_next_subject(folder, capsys) -> None:
     new = run(capsys, "fit", folder / "new.csv", "--prior", prior, "--calibrate", 5)
     assert new["rows"] == 5
     assert len(new["poses"]) == 5
+    text = (folder / "new.csv").read_text().split("\n")
+    for pose in new["poses"]:
+        cells = text[pose["line"] - 1].split(",")
+        assert pose["words"] == {"plane": cells[1]}
+        assert pose["inputs_deg"]["elevation"] == pytest.approx(float(cells[2]))
+        assert pose["row"] == pose["line"] - 2
+    assert new["aic"] is None
+    assert "prior" in new["criteria_left_out"]
+    assert new["notes"] == []
     assert new["test"] == "rows not fitted"
     both = run(capsys, "fit", folder / "new.csv", "--prior", prior, "--subject", "subject")
     assert both["subjects"] == {"s8": pytest.approx(new["rmse_test_deg"]["all"])}
+    assert both["subjects_in_prior"] == []
+    assert both["notes"] == []
+    seen = run(capsys, "fit", folder / "all.csv", "--prior", prior, "--subject", "subject")
+    assert seen["subjects_in_prior"] == [f"s{i}" for i in range(8)]
+    assert len(seen["poses"]) == 8 * 5
+    assert "made from this table" in seen["notes"][0]
+    copy = folder / "copy.csv"
+    copy.write_text("# a comment\n" + (folder / "all.csv").read_text())
+    one = run(capsys, "fit", copy, "--prior", prior, "--where", "subject=s3", "--calibrate", 5)
+    assert "subjects of the same names (s3)" in one["notes"][0]
     assert "pick one" in refused(capsys, "fit", folder / "new.csv", "--prior", prior, "--subject",
                                  "subject", "--out", prior, "--quiet")  # fmt: skip
     alone = run(capsys, "fit", folder / "new.csv", *ASK, "--rhythm", "linear", "--calibrate", 5)
@@ -94,6 +119,48 @@ def test_population_and_the_next_subject(folder, capsys) -> None:
     assert again["rmse_test_deg"]["all"] < 1.0
     sentence = refused(capsys, "fit", folder / "new.csv", "--prior", prior, "--rhythm", "linear")
     assert "the prior is of the family poly:2" in sentence
+
+    few = run(capsys, "fit", "--prior", prior, "--suggest", 4)
+    assert len({tuple(p["inputs_deg"].values()) for p in few["poses"]}) == 4
+    for pose in few["poses"]:
+        assert pose["words"]["plane"] in PLANES
+        assert 20 <= pose["inputs_deg"]["elevation"] <= 130
+    assert main(["fit", "--prior", str(prior), "--suggest", "2", "--quiet"]) == 0
+    assert "(sagittal)" in capsys.readouterr().out
+    assert "use --calibrate" in refused(capsys, "fit", copy, "--prior", prior, "--suggest", 2)
+    assert "leave out --out" in refused(capsys, "fit", "--prior", prior, "--suggest", 2, "--out",
+                                        folder / "x.json")  # fmt: skip
+    assert "--suggest needs --prior" in refused(capsys, "fit", *ASK, "--suggest", 2)
+    assert "a table of measurements is needed" in refused(capsys, "fit", *ASK)
+
+
+def test_text_says_what_was_done(folder, capsys) -> None:
+    lines = (folder / "new.csv").read_text().split()
+    short = folder / "short.csv"
+    short.write_text("\n".join(lines[:10]) + "\n")
+    ask = ["--inputs", "plane,elevation", "--targets", "tilt", "--map", MAP, "--quiet"]
+    assert main(["fit", str(short), *ask, "--rhythm", "linear"]) == 0
+    out = capsys.readouterr().out
+    assert " test" not in out
+    assert "fitted\n" in out
+    assert (
+        main(["fit", str(folder / "new.csv"), *ask, "--rhythm", "poly:3", "--calibrate", "20"]) == 0
+    )
+    out = capsys.readouterr().out
+    assert "poly:3 has of plane only powers up to 2: its 3 distinct values" in out
+    assert "poses fitted (deg):\n  line 2: plane 0.0 (frontal), elevation 20.0\n" in out
+
+
+def test_radians_called_degrees_are_noted(folder, capsys) -> None:
+    path = folder / "radians.csv"
+    rows = [f"{x:.3f},{0.2 + 0.3 * x:.4f}" for x in np.linspace(0.2, 2.4, 12)]
+    path.write_text("\n".join(["elevation_deg,tilt_deg", *rows]) + "\n")
+    ask = ["--inputs", "elevation", "--targets", "tilt", "--rhythm", "linear"]
+    found = run(capsys, "fit", path, *ask)
+    assert len(found["notes"]) == 2
+    assert "call the column elevation_rad" in found["notes"][0]
+    path.write_text(path.read_text().replace("_deg", "_rad"))
+    assert run(capsys, "fit", path, *ask)["notes"] == []
 
 
 def test_trials_orientations_and_choice(folder, capsys) -> None:
@@ -106,7 +173,7 @@ def test_trials_orientations_and_choice(folder, capsys) -> None:
     assert some["rows"] == 36
 
 
-def broken(folder, name: str, change) -> object:
+def broken(folder, name: str, change) -> pathlib.Path:
     path = folder / f"{name}.csv"
     path.write_text("\n".join(change(line) for line in (folder / "new.csv").read_text().split()))
     return path

@@ -5,6 +5,7 @@ import importlib.util
 import json
 import math
 import os
+import re
 
 import _tiny_arm
 import jax.numpy as jnp
@@ -74,6 +75,24 @@ def test_info(at, capsys):
     assert "Unsupported and left out: nothing" in said
 
 
+def test_info_of_a_model_without_mass(at, capsys):
+    text = re.sub("<mass>.*?</mass>", "<mass>0</mass>", _tiny_arm.text())
+    (at / "light.osim").write_text(text)
+    lock = ("--lock", "shoulder=0")
+    assert run(capsys, "info", "light.osim", *lock)["report"]["warnings"] == [
+        "no body has mass: no dynamics"
+    ]
+    assert main(["info", "light.osim", *lock, "--quiet"]) == 0
+    said = capsys.readouterr().out
+    assert "1 coordinate drives 2 joint variables of 4 bodies (0 kg)" in said
+    assert "has no mass" not in said
+
+
+def test_loading_names_a_file_that_is_not_there():
+    with pytest.raises(FileNotFoundError, match=r"^there is no file nope\.osim$"):
+        eb.load("nope.osim")
+
+
 def test_info_of_locked_and_freed_coordinates(at, capsys):
     summary = run(
         capsys, "info", "tiny_arm.osim", "--free", "lift", "--lock", "shoulder=30"
@@ -86,6 +105,7 @@ def test_moment_arms(at, capsys):
     sweep = ("--sweep", "elbow=0:90:30", "--at", "shoulder=10", "--muscles", "flexor,back")
     summary = run(capsys, "moment-arms", "tiny_arm.osim", *sweep, "--out", "ma.csv")
     assert summary["rows"] == 4
+    assert summary["at"] == pytest.approx({"shoulder_deg": 10.0, "lift_m": 0.1})
     found = columns("ma.csv")
     assert list(found) == [
         "coordinate_deg", "length_flexor", "length_back", "ma_shoulder_flexor",
@@ -280,6 +300,15 @@ TO = ("--out", "x.sto")
          "is not NAME=FROM:TO:STEP"),
         (["moment-arms", "tiny_arm.osim", "--sweep", "knee=0:1:1", "--out", "x.csv"], 2,
          "there is no coordinate 'knee'; there are shoulder, elbow"),
+        (["moment-arms", "tiny_arm.osim", "--sweep", "elbow=0:1:1", "--lock", "elbow=3", "--out",
+          "x.csv"], 2, "--sweep elbow: elbow is locked by --lock elbow"),
+        (["moment-arms", "tiny_arm.osim", "--sweep", "lift=0:1:1", "--out", "x.csv"], 2,
+         "lift is locked; --free lift lets it move"),
+        (["moment-arms", "tiny_arm.osim", "--sweep", "wrist=0:1:1", "--out", "x.csv"], 2,
+         "wrist follows other coordinates; --free wrist"),
+        (["info", "text.osim"], 2, "syntax error, so it is no OpenSim model"),
+        (["info", "tiny_arm.osim", "--lock", "elbow=0", "--lock", "shoulder=0"], 2,
+         "no coordinate is free to move; --free NAME lets one move"),
         (["moment-arms", "tiny_arm.osim", "--sweep", "elbow=0:1:1", "--muscles", "x", "--out",
           "x.csv"], 2, "there is no muscle 'x'; there are front, back, flexor, extensor"),
         (["moment-arms", "tiny_arm.osim", "--sweep", "elbow=0:1:1", "--out", "no/x.csv"], 2,
@@ -288,7 +317,12 @@ TO = ("--out", "x.sto")
          "must end in .csv"),
         (["id", "tiny_arm.osim", "nothing.mot", *TO], 2, "there is no file nothing.mot"),
         (["id", "tiny_arm.osim", "bad.mot", *TO], 2, "endheader"),
-        (["id", "tiny_arm.osim", "arm.mot", "--free", "lift", *TO], 2, "lift"),
+        (["id", "tiny_arm.osim", "arm.mot", "--free", "lift", *TO], 2,
+         "coordinates: lift; the columns are shoulder, elbow; say where each of them stands with "
+         "--at NAME=VALUE"),
+        (["id", "tiny_arm.osim", "gap.mot", *TO], 2, "--fill-gaps bridges gaps between rows"),
+        (["id", "tiny_arm.osim", "turns.mot", *TO], 2,
+         "elbow goes from 0 to 2.3 rad; if these are degrees, set inDegrees=yes in the file's"),
         (["id", "tiny_arm.osim", "arm.mot", "--at", "elbow=3", *TO], 2,
          "has a column for it"),
         (["id", "tiny_arm.osim", "arm.mot", "--lowpass", "-1", *TO], 2, "not a frequency"),
@@ -307,6 +341,10 @@ TO = ("--out", "x.sto")
 def test_mistakes_are_told_in_one_sentence(at, capsys, arguments, code, sentence):
     (at / "bad.osim").write_text("<OpenSimDocument Version='40000'><Model></OpenSimDocument>")
     (at / "bad.mot").write_text("nothing\n")
+    (at / "text.osim").write_text("some words\n")
+    header = "x\ninDegrees={}\nendheader\ntime\tshoulder\telbow\n0\t1\t9\n"
+    (at / "gap.mot").write_text(header.format("yes") + "1\t9\tnan\n2\t9\t9\n")
+    (at / "turns.mot").write_text(header.format("no") + "1\t1\t90\n")
     before = sorted(os.listdir(at))
     assert main([*arguments, "--quiet"]) == code
     said = capsys.readouterr()

@@ -105,6 +105,44 @@ def test_missing_columns(tmp_path, model):
         eb.read_motion(path, model, missing="default")
 
 
+def test_suggestions_are_columns_that_nobody_has(tmp_path):
+    moved = eb.Model.build(
+        ("arm_elv", "arm_rot"),
+        [
+            eb.Body("a", "ground", joint=eb.Revolute(axis=(0, 1, 0)), mass=1.0),
+            eb.Body("b", "a", joint=eb.Revolute(axis=(0, 0, 1)), mass=1.0),
+        ],
+    )
+    path = write(tmp_path, storage(("arm_elv", "knee"), [(0, 90, 2)]))
+    with pytest.raises(FileFormatError, match="for 1 of 2 coordinates: arm_rot") as caught:
+        eb.read_motion(path, moved)
+    assert "meant for" not in str(caught.value)
+    write(tmp_path, storage(("arm_elv", "arm_rt"), [(0, 90, 2)]))
+    with pytest.raises(FileFormatError, match="is 'arm_rt' meant for 'arm_rot'"):
+        eb.read_motion(path, moved)
+
+
+def test_degrees_that_are_called_radians_are_refused(tmp_path, model):
+    """Where a range shows that they cannot be radians; else there is a warning only."""
+    upper = jnp.array([2.0, 2.0, jnp.inf])
+    limited = eqx.tree_at(lambda m: (m.lower, m.upper), model, (-upper, upper))
+    rows = [(0, 1, 1, 1000), (1, 1, -90, 1000)]
+    path = write(tmp_path, storage(model.coordinate_names, rows, "version=1\ninDegrees=no\n"))
+    with pytest.raises(FileFormatError) as caught:
+        eb.read_motion(path, limited)
+    words = (
+        "line 7, column 'elbow': the file says that angles are in radians, but -90 is 14.3 turns, "
+        "and elbow goes from -2 to 2 rad; if these are degrees, give degrees=True"
+    )
+    assert words in str(caught.value)
+    with pytest.warns(UserWarning, match="they reach 90, 14.3 turns"):
+        eb.read_motion(path, limited, degrees=False)
+    assert eb.read_motion(path, limited, degrees=True).q[1, 1] == pytest.approx(-np.pi / 2)
+    path = write(tmp_path, "time,shoulder,elbow,lift\n0,90,3,1\n", "a.csv")
+    with pytest.raises(FileFormatError, match="let their labels end in _deg"):
+        eb.read_motion(path, limited)
+
+
 def test_two_columns_for_one_coordinate(tmp_path, model):
     labels = ("shoulder", "elbow", "lift", "/jointset/a/elbow/value")
     path = write(tmp_path, storage(labels, [(0, 1, 2, 3, 4)]))

@@ -309,6 +309,7 @@ WAVES = eb.rhythms.Affine([[0.01], [0.0], [0.0]])
 @pytest.mark.parametrize(
     ("points", "message"),
     [
+        ([STAYS] * 3, "all 3 points of 'bad' are one point of 'ground': the path has no length"),
         ([STAYS], "path of 'bad' has 1 point; it needs an origin and an insertion"),
         ([STAYS, eb.PathPoint("lnk", (0, 0, 0))], "point 2 of 'bad': .* no body 'lnk'.*link"),
         ([STAYS, eb.PathPoint("link", (0, np.nan, 0))], "location of point 2 of 'bad' holds NaN"),

@@ -134,7 +134,7 @@ def test_damage_is_named(what, message, tmp_path) -> None:
 def test_what_is_no_json_is_named(tmp_path) -> None:
     path = tmp_path / "rhythm.json"
     path.write_text('{"format": \n oops}')
-    with pytest.raises(FileFormatError, match="line 2: not JSON"):
+    with pytest.raises(FileFormatError, match=r"line 2: not a rhythm file \(not JSON"):
         eb.load_rhythm(path)
 
 

@@ -4,7 +4,7 @@ import argparse
 import math
 import pathlib
 import time
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -24,8 +24,30 @@ from ..fitting import (
 from ..io import Observations, save_rhythm
 from ..rhythms import AbstractRhythm
 from ._errors import FAILURE, CommandError
+from ._fit_data import (
+    fingerprint,
+    known_subjects,
+    leakage,
+    levels,
+    seeming_radians,
+    subject_column,
+)
+from ._fit_report import (
+    Tested,
+    criteria,
+    cut_down,
+    errors_summary,
+    errors_table,
+    finish_fit,
+    mean_of,
+    noise_by_target,
+    pose,
+    pose_line,
+    scaling,
+)
+from ._fit_suggest import suggest
 from ._fit_task import Task, add_fit_parser, make_task, plain
-from ._models import finish, readable, writable
+from ._models import readable, writable
 from ._progress import Progress
 
 _AUTO = ("linear", "poly:2", "poly:3", "poly:4")
@@ -36,23 +58,22 @@ def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
     add_fit_parser(commands, common).set_defaults(command=run)
 
 
-class _Tested(NamedTuple):
-    how: str
-    rms: np.ndarray
-    """rad, of each target"""
-    everything: float
-
-
 def run(arguments: argparse.Namespace) -> int:
     out = None if arguments.out is None else writable(arguments.out, ".json")
     figure = None if arguments.figure is None else writable(arguments.figure, ".png")
+    progress = Progress(quiet=arguments.quiet)
+    if arguments.suggest is not None:
+        return suggest(make_task(arguments), progress)
+    if arguments.data is None:
+        raise CommandError(
+            "a table of measurements is needed: empbody fit DATA.csv ...; for poses to measure "
+            "before there is one: --prior FILE --suggest N"
+        )
     path = readable(arguments.data)
     task = make_task(arguments)
-    progress = Progress(quiet=arguments.quiet)
-    arguments.model = arguments.data  # what `finish` reports
-    labels = [c for c in (arguments.subject, arguments.trial) if c is not None]
+    labels = [arguments.subject or subject_column(task, path), arguments.trial]
     with progress.stage(f"reading {path.name}"):
-        data = task.read(path, labels)
+        data = task.read(path, [c for c in labels if c is not None], where=True)
         test = None if arguments.test is None else task.read(readable(arguments.test))
     work = _population if arguments.subject is not None else _one
     if arguments.subject is not None and task.prior is not None:
@@ -92,7 +113,8 @@ def _one(
         "solver": arguments.solver,
         "restarts": arguments.restarts,
     }
-    family, notes = task.family, []
+    notes = _doubts(task, data)
+    family = task.family
     if prior is not None:
         family = None
     elif family == "auto":
@@ -106,33 +128,36 @@ def _one(
     seconds = time.perf_counter() - begin
     notes += fit.report.notes
     shown = task.file.family if task.file is not None else str(family)
+    notes += cut_down(task, shown, fit.rhythm, xs if prior is None else None)
     train = _errors(fit.rhythm, xs, ys, "fitted rows")
     tested = _tested(task, fit, data, test, used, groups, family, options, progress)
     if figure is not None:
         _draw(figure, fit, data, None if used.all() else used, tested, shown)
-    summary = _summary(task, train, tested) | {
+    summary = errors_summary(task, train, tested) | {
         "family": shown,
         "parameters": fit.report.parameters,
         "effective_parameters": fit.report.effective,
         "coefficients": dict(zip(fit.labels, np.asarray(fit.coefficients).tolist(), strict=True)),
+        "input_scaling_rad": scaling(task, fit.rhythm),
         "rows": int(used.sum()),
         "solver": fit.report.solver,
         "converged": fit.report.converged,
-        "aic": fit.report.aic,
-        "bic": fit.report.bic,
-        "noise_deg": np.degrees(fit.noise).tolist(),
+        **criteria(fit, len(task.targets)),
+        "noise_deg": noise_by_target(task, fit.noise),
         "seconds": seconds,
         "notes": notes,
     }
     if arguments.calibrate is not None:
-        summary["poses"] = np.degrees(xs).tolist()
-    _write(task, out, fit, summary)
+        summary["poses"] = _poses(task, data, np.flatnonzero(used))
+    _write(task, out, fit, summary, data)
     lines = [
         f"{shown}: {fit.report.parameters} parameters, {int(used.sum())} rows, "
         f"{fit.report.solver}, {seconds:.2f} s",
-        *_table(task, train, tested),
+        *errors_table(task, train, tested),
     ]
-    return _end(task, progress, summary, lines, notes, out, figure)
+    if arguments.calibrate is not None:
+        lines += ["poses fitted (deg):", *map(pose_line, summary["poses"])]
+    return _end(task, progress, summary, lines, out, figure)
 
 
 def _each(
@@ -152,7 +177,7 @@ def _each(
             f"with --where {arguments.subject}=WORD instead of --subject"
         )
     who, count = np.asarray(data.labels[arguments.subject]), arguments.calibrate or _POSES
-    train, tested, names = [], [], list(dict.fromkeys(who.tolist()))
+    train, tested, poses, names = [], [], [], list(dict.fromkeys(who.tolist()))
     begin = time.perf_counter()
     with progress.stage(f"fitting {len(names)} subjects"):
         for name in names:
@@ -160,27 +185,25 @@ def _each(
             if len(rows) <= count:
                 raise CommandError(f"subject {name} has {len(rows)} rows, {count} are to be fitted")
             chosen = rows[choose_poses(data.inputs[rows], count, prior)]
+            poses += _poses(task, data, chosen, subject=name)
             rest = np.setdiff1d(rows, chosen)
             xs, ys = data.inputs, data.targets
             fit = fit_rhythm(xs[chosen], ys[chosen], prior=prior, **_options(task))
             train.append(_errors(fit.rhythm, xs[chosen], ys[chosen], ""))
             tested.append(_errors(fit.rhythm, xs[rest], ys[rest], ""))
     how = f"rows not fitted, {count} poses of each subject fitted, mean over subjects"
-    results = [_mean(r, how) for r in (train, tested)]
-    summary = _summary(task, *results) | {
+    results = [mean_of(r, how) for r in (train, tested)]
+    summary = errors_summary(task, *results) | {
         "family": task.family,
         "parameters": len(prior.mean),
         "subjects": {n: math.degrees(t.everything) for n, t in zip(names, tested, strict=True)},
+        "subjects_in_prior": known_subjects(task, names),
+        "poses": poses,
         "seconds": time.perf_counter() - begin,
-        "notes": [],
+        "notes": _doubts(task, data) + cut_down(task, task.family, prior.rhythm, None),
     }
     lines = [f"{task.family}: {len(names)} subjects, each from {count} poses with the prior"]
-    return _end(task, progress, summary, [*lines, *_table(task, *results)], [], None, None)
-
-
-def _mean(results: list[_Tested], how: str) -> _Tested:
-    rms = np.mean([r.rms for r in results], axis=0)
-    return _Tested(how, rms, float(np.mean([r.everything for r in results])))
+    return _end(task, progress, summary, [*lines, *errors_table(task, *results)], None, None)
 
 
 def _population(
@@ -198,7 +221,7 @@ def _population(
         raise CommandError("--trial is for one subject; a population leaves out subjects")
     subjects = data.labels[arguments.subject]
     options, poses = _options(task), arguments.calibrate or _POSES
-    family, notes = task.family, []
+    family, notes = task.family, _doubts(task, data)
     if family == "auto":
         with progress.stage("choosing a family"):
             choice = choose_family(
@@ -218,6 +241,7 @@ def _population(
             **options,
         )
     seconds = time.perf_counter() - begin
+    notes += cut_down(task, family, fit.rhythm, data.inputs)
     if count <= 3:
         notes.append(f"{count} subjects are too few to leave one out")
     elif count < 8:
@@ -226,23 +250,23 @@ def _population(
         notes.append("the spread had not settled when its estimation stopped")
     rows = np.array([subjects.count(s) for s in fit.subjects], dtype=float)[:, None]
     rms = np.sqrt((rows * fit.rms**2).sum(axis=0) / rows.sum())
-    train = _Tested("every subject's own curve", rms, float(np.sqrt(np.mean(rms**2))))
+    train = Tested("every subject's own curve", rms, float(np.sqrt(np.mean(rms**2))))
     tested = None
     left = fit.left_out
     if test is not None:
         tested = _errors(fit.rhythm, test.inputs, test.targets, f"mean rhythm on {arguments.test}")
     elif left is not None:
         how = f"new subject from {left.poses} poses with the others as prior, mean over subjects"
-        tested = _Tested(how, left.rms.mean(axis=0), left.mean)
+        tested = Tested(how, left.rms.mean(axis=0), left.mean)
     if figure is not None:
         _draw(figure, _mean_as_fit(fit, data), data, None, tested, f"population, {family}")
-    summary = _summary(task, train, tested) | {
+    summary = errors_summary(task, train, tested) | {
         "family": family,
         "parameters": int(fit.coefficients.shape[1]),
         "subjects": list(fit.subjects),
         "rows": fit.rows,
         "rounds": fit.rounds,
-        "noise_deg": np.degrees(np.asarray(fit.prior.noise)).tolist(),
+        "noise_deg": noise_by_target(task, fit.prior.noise),
         "seconds": seconds,
         "notes": notes,
     }
@@ -254,16 +278,16 @@ def _population(
             "rmse_deg": dict(zip(left.subjects, each.tolist(), strict=True)),
             "rmse_mean_rhythm_deg": dict(zip(left.subjects, alone.tolist(), strict=True)),
         }
-    _write(task, out, fit, summary)
+    _write(task, out, fit, summary, data)
     lines = [
         f"{family}: {len(fit.subjects)} subjects, {fit.rows} rows, "
         f"{fit.coefficients.shape[1]} parameters each, {seconds:.2f} s",
-        *_table(task, train, tested),
+        *errors_table(task, train, tested),
     ]
     if left is not None:
         alone = np.degrees(np.sqrt((left.unmeasured**2).mean(axis=1))).mean()
         lines.append(f"the population's mean alone: {alone:.2f} deg for a new subject")
-    return _end(task, progress, summary, lines, notes, out, figure)
+    return _end(task, progress, summary, lines, out, figure)
 
 
 def _chosen(xs: Any, ys: Any, groups: Any, options: dict[str, Any]) -> tuple[str, str]:
@@ -279,9 +303,9 @@ def _scores(scores: dict[str, float]) -> str:
     )
 
 
-def _errors(rhythm: AbstractRhythm, xs: np.ndarray, ys: np.ndarray, how: str) -> _Tested:
+def _errors(rhythm: AbstractRhythm, xs: np.ndarray, ys: np.ndarray, how: str) -> Tested:
     miss = np.asarray(jax.vmap(rhythm)(jnp.asarray(xs, dtype=float))) - ys
-    return _Tested(how, np.sqrt(np.mean(miss**2, axis=0)), float(np.sqrt(np.mean(miss**2))))
+    return Tested(how, np.sqrt(np.mean(miss**2, axis=0)), float(np.sqrt(np.mean(miss**2))))
 
 
 def _tested(
@@ -294,7 +318,7 @@ def _tested(
     family: str | None,
     options: dict[str, Any],
     progress: Progress,
-) -> _Tested | None:
+) -> Tested | None:
     """The error on rows that were not fitted."""
     if test is not None:
         return _errors(fit.rhythm, test.inputs, test.targets, f"rows of {task.arguments.test}")
@@ -313,33 +337,7 @@ def _tested(
             found = cross_validate(data.inputs, data.targets, family, groups=groups, **options)
         except ValueError:
             return None  # what is left does not determine the family
-    return _Tested(how, found.rms, found.rms_all)
-
-
-def _summary(task: Task, train: _Tested, tested: _Tested | None) -> dict[str, Any]:
-    def named(result: _Tested) -> dict[str, float]:
-        each = dict(zip(task.targets, np.degrees(result.rms).tolist(), strict=True))
-        return each | {"all": math.degrees(result.everything)}
-
-    return {
-        "inputs": list(task.inputs),
-        "targets": list(task.targets),
-        "rmse_train_deg": named(train),
-        "rmse_test_deg": None if tested is None else named(tested),
-        "test": None if tested is None else tested.how,
-    }
-
-
-def _table(task: Task, train: _Tested, tested: _Tested | None) -> list[str]:
-    lines = [f"root mean square error (deg): {'target':<24}{'fitted':>8}{'test':>8}"]
-    rows = [*zip(task.targets, train.rms, strict=True), ("all", train.everything)]
-    tests = [None] * len(rows) if tested is None else [*tested.rms, tested.everything]
-    for (name, x), t in zip(rows, tests, strict=True):
-        shown = "" if t is None else f"{math.degrees(t):8.3f}"
-        lines.append(f"{'':31}{name:<24}{math.degrees(x):8.3f}{shown}")
-    if tested is not None:
-        lines.append(f"test: {tested.how}")
-    return lines
+    return Tested(how, found.rms, found.rms_all)
 
 
 def _draw(
@@ -347,7 +345,7 @@ def _draw(
     fit: RhythmFit,
     data: Observations,
     used: np.ndarray | None,
-    tested: _Tested | None,
+    tested: Tested | None,
     family: str,
 ) -> None:
     from ..viz import fitted_rhythm, save
@@ -371,19 +369,39 @@ def _mean_as_fit(fit: PopulationFit, data: Observations) -> RhythmFit:
     )  # fmt: skip
 
 
-def _write(task: Task, out: pathlib.Path | None, fit: Any, summary: dict[str, Any]) -> None:
+def _write(
+    task: Task, out: pathlib.Path | None, fit: Any, summary: dict[str, Any], data: Observations
+) -> None:
     if out is None:
         return
     kept = ("rmse_train_deg", "rmse_test_deg", "test", "rows", "subjects", "left_out")
     figures = {name: value for name, value in summary.items() if name in kept}
+    figures["levels"] = levels(plain(task.inputs), data.inputs)
     maps = {plain((k,))[0]: v for k, v in task.maps.items()}
-    data = {"data": pathlib.Path(task.arguments.data).name, "command": "empbody fit"}
+    path = pathlib.Path(task.arguments.data)
+    origin = {"data": path.name, "data_sha256": fingerprint(path), "command": "empbody fit"}
+    if task.arguments.subject is not None:
+        origin["subject_column"] = task.arguments.subject
     if task.file is not None:
-        data["prior"] = pathlib.Path(task.arguments.prior).name
+        origin["prior"] = pathlib.Path(task.arguments.prior).name
     try:
-        save_rhythm(fit, out, family=summary["family"], maps=maps, fit=figures, provenance=data)
+        save_rhythm(fit, out, family=summary["family"], maps=maps, fit=figures, provenance=origin)
     except OSError as error:
         raise CommandError(f"cannot write to {out}: {error.strerror or error}", FAILURE) from error
+
+
+def _poses(task: Task, data: Observations, rows: np.ndarray, **more: Any) -> list[dict[str, Any]]:
+    return [
+        pose(task, data.inputs[i].tolist(), **more, row=int(i), line=data.lines[i]) for i in rows
+    ]
+
+
+def _doubts(task: Task, data: Observations) -> list[str]:
+    """Notes on the table itself, and on whether the prior has seen it."""
+    path = pathlib.Path(task.arguments.data)
+    column = task.arguments.subject or subject_column(task, path)
+    names = data.labels.get(column, ()) if column is not None else ()
+    return seeming_radians(task, path, data) + leakage(task, path, names)
 
 
 def _end(
@@ -391,12 +409,9 @@ def _end(
     progress: Progress,
     summary: dict[str, Any],
     lines: list[str],
-    notes: list[str],
     out: pathlib.Path | None,
     figure: pathlib.Path | None,
 ) -> int:
-    written = [str(p) for p in (out, figure) if p is not None]
-    lines += [f"note: {note}" for note in notes]
-    lines += [f"written: {', '.join(written)}"] if written else []
+    written = [p for p in (out, figure) if p is not None]
     whole = {"out": None if out is None else str(out)} | summary
-    return finish(task.arguments, "fit", progress, whole, lines)
+    return finish_fit(task, progress, whole, lines, written)

@@ -25,6 +25,7 @@ One subject:      empbody fit DATA.csv --inputs plane,elevation --targets a,b,c 
 A population:     the same with --subject COLUMN; the file written serves as a prior.
 The next subject: empbody fit NEW.csv --prior population.json --calibrate 5 --out mine.json
                   (inputs, targets, maps and family are then those of the prior)
+Which poses first: empbody fit --prior population.json --suggest 5
 """
 
 
@@ -38,7 +39,7 @@ def add_fit_parser(commands: Any, common: argparse.ArgumentParser) -> Any:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("data", metavar="DATA", help="table of measurements (.csv)")
+    add("data", metavar="DATA", nargs="?", help="table of measurements (.csv)")
     add("--inputs", type=_names, metavar="A,B", help="columns that drive the rhythm")
     add("--targets", type=_names, metavar="A,B,C", help="columns of joint angles")
     add("--rhythm", metavar="FAMILY", help="family of the rhythm (default: auto)")
@@ -55,7 +56,10 @@ def add_fit_parser(commands: Any, common: argparse.ArgumentParser) -> Any:
     add("--prior", metavar="FILE", help="rhythm file of a population, for few poses")
     add("--calibrate", type=_count, metavar="N",
         help="fit N poses that are spread over the inputs and test on the rest; with --subject, "
-        "do so for every subject with the prior of the others")  # fmt: skip
+        "do so for every subject in turn with the others as prior; with --subject and --prior, "
+        "for every subject with that prior, which should not hold the same subjects")  # fmt: skip
+    add("--suggest", type=_count, metavar="N",
+        help="no DATA: N poses that are worth measuring, by the --prior")  # fmt: skip
     add("--test", metavar="FILE", help="another table to test on")
     add("--trial", metavar="COLUMN", help="leave one trial out after the other to test")
     add("--orientation", metavar="SEQUENCE",
@@ -89,9 +93,12 @@ class Task(NamedTuple):
     def prior(self) -> Prior | None:
         return None if self.file is None else self.file.prior
 
-    def read(self, path: pathlib.Path, labels: Sequence[str] = ()) -> Observations:
-        where = dict(self.arguments.where) if str(path) == self.arguments.data else {}
-        return read_observations(path, self.inputs, self.targets, labels, self.maps, where)
+    def read(
+        self, path: pathlib.Path, labels: Sequence[str] = (), where: bool = False
+    ) -> Observations:
+        """Rows of a table; with `where`, those that --where keeps."""
+        kept = dict(self.arguments.where) if where else {}
+        return read_observations(path, self.inputs, self.targets, labels, self.maps, kept)
 
 
 def make_task(arguments: argparse.Namespace) -> Task:

@@ -1,6 +1,7 @@
 """`empbody info`: what is in a model, and what was not honoured."""
 
 import argparse
+import dataclasses
 import math
 from typing import Any
 
@@ -29,6 +30,8 @@ def run(arguments: argparse.Namespace) -> int:
     report = getattr(model, "report", None)
     coordinates = _coordinates(model)
     total = float(np.sum(np.asarray(model.mass)))
+    if report is not None and total == 0.0:
+        report = _without_mass(report)
     summary = {
         "coordinates": coordinates,
         "joint_variables": list(model.joint_names),
@@ -45,15 +48,27 @@ def run(arguments: argparse.Namespace) -> int:
         "report": None if report is None else _as_json(report),
     }
     lines = [
-        f"{model.nq} coordinates drive {model.nj} joint variables of {model.nb} bodies "
+        f"{_count(model.nq, 'coordinate')} {'drives' if model.nq == 1 else 'drive'} "
+        f"{_count(model.nj, 'joint variable')} of {_count(model.nb, 'body', 'bodies')} "
         f"({total:.4g} kg)",
         *_table(coordinates),
-        f"{model.nm} muscles or paths, {len(summary['surfaces'])} wrapping surfaces, "
-        f"{len(model.forces)} other force elements, {len(markers)} markers",
+        f"{_count(model.nm, 'muscle or path', 'muscles or paths')}, "
+        f"{_count(len(summary['surfaces']), 'wrapping surface')}, "
+        f"{_count(len(model.forces), 'other force element')}, {_count(len(markers), 'marker')}",
     ]
     if report is not None:
         lines += ["", str(report).rstrip()]
     return finish(arguments, "info", progress, summary, lines)
+
+
+def _count(number: int, one: str, many: str | None = None) -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def _without_mass(report: Any) -> Any:
+    """One sentence instead of one for each body."""
+    others = [words for words in report.warnings if " has no mass" not in words]
+    return dataclasses.replace(report, warnings=("no body has mass: no dynamics", *others))
 
 
 def _coordinates(model: Model) -> list[dict[str, Any]]:

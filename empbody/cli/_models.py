@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from ..io import Table, load, replacing, write_storage
+from ..io import FileFormatError, Table, load, replacing, write_storage
 from ..model import Model
 from ..pipeline import turning
 from ._errors import FAILURE, CommandError
@@ -26,6 +26,12 @@ Angles on the command line are in degrees, or with --radians in radians; lengths
 Compiled functions are kept in the user's cache folder, which makes the second run faster;
 EMPBODY_CACHE_DIR names another folder, or none when it is empty.
 """
+
+_AS_OPTIONS = {
+    'load with unsupported="skip" to leave it out': "--skip-unsupported leaves it out",
+    "free some with free=[...]": "--free NAME lets one move",
+}
+"""Remedies of the loader as they are called here."""
 
 
 def add_model_parser(
@@ -67,7 +73,13 @@ def load_model(arguments: argparse.Namespace, progress: Progress) -> Model:
     if path.suffix.lower() != ".osim":
         raise CommandError(f"{path} is not a model file: its name must end in .osim")
     with progress.stage(f"loading {path.name}"):
-        return _load(path, arguments)
+        try:
+            return _load(path, arguments)
+        except FileFormatError as error:
+            words = str(error)
+            for python, option in _AS_OPTIONS.items():
+                words = words.replace(python, option)
+            raise CommandError(words) from error
 
 
 def _load(path: pathlib.Path, arguments: argparse.Namespace) -> Model:
@@ -144,9 +156,38 @@ def in_si(
     values = {}
     for name, value in pairs(option, given):
         if name not in turns:
-            raise CommandError(f"{option} {name}: {unknown('coordinate', name, turns)}")
+            raise CommandError(f"{option} {name}: {not_free(model, arguments, name)}")
         values[name] = angle(arguments, value) if turns[name] else value
     return values
+
+
+def not_free(model: Model, arguments: argparse.Namespace, name: str) -> str:
+    """Why a name is no coordinate that can be moved."""
+    if name in dict(arguments.lock):
+        return f"{name} is locked by --lock {name}"
+    values = {} if model.source is None else model.source.context.values
+    if name in locked(model):
+        return f"{name} is locked; --free {name} lets it move"
+    if name in values:
+        return f"{name} follows other coordinates; --free {name} lets it move alone"
+    return unknown("coordinate", name, model.coordinate_names)
+
+
+def locked(model: Model) -> dict[str, float]:
+    """Coordinates of the file that stand still (rad or m)."""
+    if model.source is None:
+        return {}
+    values = model.source.context.values
+    return {name: value.offset for name, value in values.items() if value.is_constant}
+
+
+def shown_locked(model: Model) -> dict[str, float]:
+    """The same in the units and with the labels of `shown_pose`."""
+    shown = {}
+    for name, value in locked(model).items():
+        length = model.source.spec.coordinates[name].motion == "translational"
+        shown[f"{name}_{'m' if length else 'deg'}"] = value if length else math.degrees(value)
+    return shown
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:

@@ -20,7 +20,9 @@ from ._models import (
     assignment,
     finish,
     load_model,
+    not_free,
     pose,
+    shown_locked,
     shown_pose,
     unknown,
     writable,
@@ -64,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise CommandError(f"{arguments.model} has no muscles")
     name, start, stop, step = arguments.sweep
     if name not in model.coordinate_names:
-        raise CommandError(f"--sweep {name}: {unknown('coordinate', name, model.coordinate_names)}")
+        raise CommandError(f"--sweep {name}: {not_free(model, arguments, name)}")
     if any(other == name for other, _ in arguments.at):
         raise CommandError(f"--at gives {name}, which --sweep moves")
     swept = model.coordinate_index(name)
@@ -96,7 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
         "coordinate": name,
         "unit": unit,
         "rows": count,
-        "at": {k: v for k, v in shown_pose(model, rest).items() if not k.startswith(f"{name}_")},
+        "at": _at(model, rest, name),
         "convention": arguments.convention,
         "moment_arms": {
             model.muscle_names[m]: {"least": float(column.min()), "most": float(column.max())}
@@ -112,6 +114,12 @@ def run(arguments: argparse.Namespace) -> int:
     ]
     lines += [f"note: {note}" for note in notes] + [f"{count} rows in {out}"]
     return finish(arguments, "moment-arms", progress, summary, lines)
+
+
+def _at(model: Model, rest: np.ndarray, swept: str) -> dict[str, float]:
+    """Where all coordinates stand that are not swept, locked ones too."""
+    shown = shown_pose(model, rest) | shown_locked(model)
+    return {label: x for label, x in shown.items() if label.rpartition("_")[0] != swept}
 
 
 @eqx.filter_jit

@@ -9,10 +9,28 @@ from typing import Any
 import numpy as np
 
 from ..io import Motion, read_motion
+from ..io._motion import Remedies
 from ..model import Model
 from ._errors import CommandError
 from ._models import assignment, in_si, readable
 from ._progress import Progress
+
+_HEADER = {
+    "degrees": "set inDegrees=yes in the file's header",
+    "radians": "set inDegrees=no in the file's header",
+    "coupled": "write them in radians",
+}
+FILE_ONLY = Remedies(
+    missing="add columns for them",
+    gaps="fill the gaps in the file first, or cut those rows off",
+    **_HEADER,
+)
+"""Remedies of commands without options about the motion: correct the file."""
+_OPTIONS = Remedies(
+    missing="say where each of them stands with --at NAME=VALUE",
+    gaps="--fill-gaps bridges gaps between rows",
+    **_HEADER,
+)
 
 
 def add_motion_arguments(parser: Any) -> None:
@@ -43,6 +61,7 @@ def load_motion(
             model,
             missing="default" if held else "raise",
             gaps="interpolate" if arguments.fill_gaps else "raise",
+            remedies=_OPTIONS,
         )
     for name in motion.filled:
         if name not in held:

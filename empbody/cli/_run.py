@@ -102,7 +102,12 @@ def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
     add("--max-steps", type=int, default=100_000, metavar="N", help="default: %(default)d")
     add("--q0", type=float, nargs="+", metavar="X", help="coordinates at the start; see units")
     add("--radians", action="store_true", help="angles of --q0 are in radians, not degrees")
-    add("--duration", type=float, metavar="S", help="of the forward simulation (s)")
+    add(
+        "--duration",
+        type=float,
+        metavar="S",
+        help="of the forward simulation, or of the shoulder's motion: shorter is faster (s)",
+    )
     add("--rows", type=int, metavar="N", help="rows of the forward simulation")
     add("--set", action="append", default=[], metavar="NAME=VALUE", type=_assignment,
         help="change a length or another figure (SI units), e.g. l0=5.2")  # fmt: skip

@@ -30,9 +30,11 @@ from ..sharing import Sharing, SharingStatus, capacities, outcomes, share
 from ._case import Options, Result, start
 from ._errors import CommandError
 from ._models import readable
+from ._motions import FILE_ONLY
 from ._progress import Progress, Timed, timed
 from ._shoulder_dae import beside_dae, words as dae_words
 from ._shoulder_figures import comparison_figures
+from ._shoulder_notes import about_rhythm, jumps
 
 COORDINATES = ("elv_angle", "shoulder_elv", "shoulder_rot")
 _RATE = 100.0  # rows per second
@@ -54,13 +56,19 @@ def run_shoulder(options: Options, progress: Progress) -> Result:
         model = _model(options)
     reference, time, words = _reference(model, options)
     gains = _gains(model, options)
-    followed, times = _followed(model, reference, time, gains, options, progress)
+    try:
+        followed, times = _followed(model, reference, time, gains, options, progress)
+    except ValueError as error:
+        raise CommandError("; ".join([str(error), *words])) from error
     q, qd, torques = (np.asarray(x) for x in (followed.q, followed.qd, followed.torques))
     checks = _checks(model, followed)
     muscles = None
     if isinstance(model.muscles, HillMuscles):
         with progress.stage("moment arms and muscle forces (compiles for a while)"):
             muscles = _muscles(model, q, qd, torques)
+        words += jumps(model, time, muscles.arms)
+    if options.rhythm.lower().endswith(".json"):
+        words += about_rhythm(model, options.rhythm, q)
     dae = None
     if options.dae and options.model is None:
         dae = beside_dae(model, reference, followed, times, gains, options, progress)
@@ -125,7 +133,7 @@ def _columns(motion: str | None, model: Model) -> tuple[str, ...]:
     """Coordinates that a motion file moves."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = read_motion(readable(str(motion)), model, missing="default")
+        found = read_motion(readable(str(motion)), model, missing="default", remedies=FILE_ONLY)
     return tuple(name for name in found.coordinates if name not in found.filled)
 
 
@@ -140,7 +148,7 @@ def _reference(
         return reference, np.linspace(0.0, duration, rows), []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        motion = read_motion(readable(options.motion), model)
+        motion = read_motion(readable(options.motion), model, remedies=FILE_ONLY)
     notes = list(motion.warnings)
     if motion.extra:
         notes.append(f"columns that are no coordinates of the model: {', '.join(motion.extra)}")
@@ -318,7 +326,10 @@ def _words(model: Model, summary: Mapping[str, Any]) -> tuple[str, ...]:
         lines.append(dae_words(summary["dae"]))
     if "moment_arms_against_opensim" in summary:
         most = max(summary["moment_arms_against_opensim"].values())
-        lines.append(f"moment arms without wrapping are OpenSim's to {most:.0e} m")
+        lines.append(
+            f"        (Figs. 14, 15: moment arms with Holzbaur's rhythm and straight paths are "
+            f"OpenSim's to {most:.0e} m)"
+        )
     if "muscles" in summary:
         lines += _muscle_words(summary["muscles"], summary["rows"])
     lines += [f"note: {note}" for note in summary["notes"]]

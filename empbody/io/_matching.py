@@ -66,13 +66,15 @@ def match(labels: Sequence[str], names: Sequence[str]) -> Columns:
     return Columns(tuple(found["value"]), tuple(found["speed"]), tuple(extra))
 
 
-def explain_missing(missing: Sequence[str], names: Sequence[str], labels: Sequence[str]) -> str:
-    """What is missing, what is there, and what was perhaps meant."""
+def explain_missing(
+    missing: Sequence[str], names: Sequence[str], labels: Sequence[str], extra: Sequence[str]
+) -> str:
+    """What is missing, what is there, and which of the `extra` labels was perhaps meant."""
     words = (
         f"no column for {len(missing)} of {len(names)} coordinates: {_text.some(missing)}; "
         f"the columns are {_text.some(labels, 30)}"
     )
-    bare = {split_label(label)[0].lower(): label for label in labels}
+    bare = {split_label(label)[0].lower(): label for label in extra}
     for name in missing[:3]:
         close = difflib.get_close_matches(name.lower(), list(bare), n=1, cutoff=0.7)
         if close:

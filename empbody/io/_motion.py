@@ -25,6 +25,20 @@ _FEW_DEGREES = 7.0
 
 
 @dataclasses.dataclass(frozen=True)
+class Remedies:
+    """What to do about a file, in the words of whoever reads it; these are Python's."""
+
+    missing: str = "missing='default' holds them at the model's default"
+    gaps: str = "gaps='interpolate' fills gaps between rows"
+    degrees: str = "give degrees=True"
+    radians: str = "give degrees=False"
+    coupled: str = "name what is not to be converted in translational=(...)"
+
+
+_PYTHON = Remedies()
+
+
+@dataclasses.dataclass(frozen=True)
 class Motion:
     """A model's coordinates over time: radians and metres, whatever the file had.
 
@@ -97,6 +111,7 @@ def read_motion(
     longest_gap: float | None = None,
     degrees: bool | None = None,
     translational: Sequence[str] | None = None,
+    remedies: Remedies = _PYTHON,
 ) -> Motion:
     """Read a model's motion from a .mot, .sto or .csv file.
 
@@ -116,8 +131,10 @@ def read_motion(
       labels say it.
     - `translational`: names of the coordinates that are not to be converted. None asks the
       model: lengths, and what OpenSim calls "coupled", which it never converts either.
+    - `remedies`: words for messages, where the caller is no Python program.
 
-    **Raises:** `FileFormatError`, naming file, line and column.
+    **Raises:** `FileFormatError`, naming file, line and column; also if angles in radians, by
+    the file's word, go two turns beyond the range of their coordinate.
 
     **Warns:** if the numbers do not look like the unit that the file claims.
     """
@@ -129,19 +146,22 @@ def read_motion(
             raise ValueError("a .csv file says its units in its labels: leave degrees out")
         table = dataclasses.replace(table, in_degrees=degrees, unit_is_stated=True)
     names = model.coordinate_names
-    columns, absent = _match(table, names, missing)
+    columns, absent = _match(table, names, missing, remedies)
     kinds = _kinds(model, translational)
     q = np.repeat(_matching.default_values(model)[None, :], table.time.size, axis=0)
     here = [i for i, j in enumerate(columns.values) if j >= 0]
-    found = _clean(table, [columns.values[i] for i in here], gaps, longest_gap)
-    words = _unit_warnings(table, found[:, kinds[here]])
+    found = _clean(table, [columns.values[i] for i in here], gaps, longest_gap, remedies)
+    if degrees is None and not table.in_degrees:
+        _refuse_degrees(table, model, columns.values, [i for i in here if kinds[i]], remedies)
+    words = _unit_warnings(table, found[:, kinds[here]], remedies)
     if table.in_degrees and translational is None:
-        words += _coupled_warnings(table, model, here, found)
+        words += _coupled_warnings(table, model, here, found, remedies)
     scale = np.where(kinds & table.in_degrees, 1.0 / _DEGREES, 1.0)
     q[:, here] = found * scale[None, here]
     qd = None
     if min(columns.speeds) >= 0:
-        qd = _clean(table, list(columns.speeds), gaps, longest_gap) * scale[None, :]
+        speeds = _clean(table, list(columns.speeds), gaps, longest_gap, remedies)
+        qd = speeds * scale[None, :]
     for text in words:
         warnings.warn(text, stacklevel=2)
     return Motion(
@@ -199,7 +219,7 @@ def _fail(table: Table, problem: str, row: int | None = None, column: str | None
 
 
 def _match(
-    table: Table, names: tuple[str, ...], missing: str
+    table: Table, names: tuple[str, ...], missing: str, remedies: Remedies
 ) -> tuple[_matching.Columns, tuple[str, ...]]:
     try:
         columns = _matching.match(table.labels, names)
@@ -207,9 +227,9 @@ def _match(
         raise _fail(table, str(error)) from None
     absent = tuple(names[i] for i, j in enumerate(columns.values) if j < 0)
     if absent and (missing == "raise" or len(absent) == len(names)):
-        words = _matching.explain_missing(absent, names, table.labels)
+        words = _matching.explain_missing(absent, names, table.labels, columns.extra)
         if len(absent) < len(names):
-            words += "; missing='default' holds them at the model's default"
+            words += f"; {remedies.missing}"
         raise _fail(table, words)
     if not table.time.size:
         raise _fail(table, "no rows of data")
@@ -225,7 +245,7 @@ def _kinds(model: Model, translational: Sequence[str] | None) -> np.ndarray:
 
 
 def _clean(
-    table: Table, chosen: list[int], gaps: str, longest: float | None
+    table: Table, chosen: list[int], gaps: str, longest: float | None, remedies: Remedies
 ) -> Float[np.ndarray, "rows chosen"]:
     """The chosen columns, finite everywhere."""
     values = table.data[:, chosen]
@@ -243,7 +263,7 @@ def _clean(
     if len(left) > 1:
         words += f", and there are {len(left) - 1} more gaps"
     if gaps == "raise":
-        words += "; gaps='interpolate' fills gaps between rows"
+        words += f"; {remedies.gaps}"
     elif gap.at_end:
         words += "; a gap at an end cannot be interpolated: cut those rows off"
     else:
@@ -251,7 +271,35 @@ def _clean(
     raise _fail(table, words, gap.first, table.labels[chosen[gap.column]])
 
 
-def _unit_warnings(table: Table, angles: np.ndarray) -> tuple[str, ...]:
+def _refuse_degrees(
+    table: Table, model: Model, columns: Sequence[int], angles: Sequence[int], remedies: Remedies
+) -> None:
+    """Radians two turns beyond a coordinate's range are no motion of this model."""
+    for i in angles:
+        low, high = float(model.lower[i]), float(model.upper[i])
+        values = table.data[:, columns[i]]
+        beyond = (values < low - _MOST_RADIANS) | (values > high + _MOST_RADIANS)
+        if not (np.isfinite(low) and np.isfinite(high) and beyond.any()):
+            continue
+        row = int(np.argmax(beyond))
+        said = "the file says" if table.unit_is_stated else "for want of 'inDegrees' it is taken"
+        raise _fail(
+            table,
+            f"{said} that angles are in radians, but {values[row]:.4g} is "
+            f"{abs(values[row]) / (2 * np.pi):.1f} turns, and {model.coordinate_names[i]} goes "
+            f"from {low:.3g} to {high:.3g} rad; if these are degrees, "
+            f"{_in_degrees(table, remedies)}; if not, widen the range in the model",
+            row,
+            table.labels[columns[i]],
+        )
+
+
+def _in_degrees(table: Table, remedies: Remedies) -> str:
+    path = table.name if table.origin is None else table.origin.path
+    return "let their labels end in _deg" if path[-4:].lower() == ".csv" else remedies.degrees
+
+
+def _unit_warnings(table: Table, angles: np.ndarray, remedies: Remedies) -> tuple[str, ...]:
     """Words about angles that do not look like the unit they are said to be in."""
     if not angles.size:
         return ()
@@ -261,19 +309,19 @@ def _unit_warnings(table: Table, angles: np.ndarray) -> tuple[str, ...]:
     if table.in_degrees and 0.0 < largest <= _FEW_DEGREES:
         return (
             f"{where}: {said} that angles are in degrees, but all lie within "
-            f"±{largest:.3g}: if they are radians, give degrees=False",
+            f"±{largest:.3g}: if they are radians, {remedies.radians}",
         )
     if not table.in_degrees and largest > _MOST_RADIANS:
-        remedy = "give degrees=True" if where[-4:] != ".csv" else "let their labels end in _deg"
         return (
             f"{where}: {said} that angles are in radians, but they reach {largest:.4g}, "
-            f"{largest / (2 * np.pi):.1f} turns: if they are degrees, {remedy}",
+            f"{largest / (2 * np.pi):.1f} turns: if they are degrees, "
+            f"{_in_degrees(table, remedies)}",
         )
     return ()
 
 
 def _coupled_warnings(
-    table: Table, model: Model, here: list[int], found: np.ndarray
+    table: Table, model: Model, here: list[int], found: np.ndarray, remedies: Remedies
 ) -> tuple[str, ...]:
     """Words about coordinates that are left as they are and look like degrees."""
     coupled = _matching.coupled(model)[here]
@@ -285,5 +333,5 @@ def _coupled_warnings(
     return (
         f"{where}: {_text.some(names)}: no joint turns by just these coordinates, so that they "
         "are not converted from degrees, as in OpenSim; but they look like degrees. If they "
-        "are, name what is not to be converted in translational=(...)",
+        f"are, {remedies.coupled}",
     )

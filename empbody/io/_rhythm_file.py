@@ -121,7 +121,8 @@ def read_rhythm_file(path: str | os.PathLike[str]) -> RhythmFile:
     try:
         whole = json.loads(path.read_text(encoding="utf-8"))
     except json.JSONDecodeError as error:
-        raise FileFormatError(path, f"not JSON: {error.msg}", line=error.lineno) from None
+        words = f"not a rhythm file (not JSON: {error.msg}); make one with empbody fit"
+        raise FileFormatError(path, words, line=error.lineno) from None
     except UnicodeDecodeError:
         raise FileFormatError(path, "not a text file") from None
     if not isinstance(whole, dict) or whole.get("format") != FORMAT:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from . import _checks
-from ._path import AbstractUnit, ConditionalPoint
+from ._path import AbstractUnit, ConditionalPoint, PathPoint
 from ._surface import Wrap
 
 
@@ -45,6 +45,20 @@ def ends(unit: AbstractUnit) -> None:
             raise ValueError(
                 f"the {which} point of {unit.name!r} is conditional; a path needs ends that stay"
             )
+
+
+def length(unit: AbstractUnit) -> None:
+    """A path whose points all are one point of one body has no length in any pose."""
+    if not all(isinstance(point, PathPoint) for point in unit.points):
+        return
+    places = [_checks.numbers(point.location) for point in unit.points]
+    if not _checks.is_concrete(places) or len({point.body for point in unit.points}) > 1:
+        return
+    if all(np.array_equal(place, places[0]) for place in places[1:]):
+        raise ValueError(
+            f"all {len(places)} points of {unit.name!r} are one point of "
+            f"{unit.points[0].body!r}: the path has no length; give points that differ"
+        )
 
 
 def interval(where: str, name: str, limits: Any) -> Any:

@@ -127,6 +127,7 @@ class PathSet(eqx.Module):
             for k, point in enumerate(unit.points):
                 points.add(f"point {k + 1} of {unit.name!r}", point)
             _path_checks.ends(unit)
+            _path_checks.length(unit)
             wraps += [_wrap_slot(number, unit, wrap, starts[-1], names) for wrap in unit.wraps]
             starts.append(len(points.bodies))
         layout = PathLayout(

@@ -11,6 +11,8 @@ from ..fitting import RhythmFit
 from ._style import PALETTE, new_figure, styled
 
 _MOST = 6
+_FEW = 60
+"""Rows of one colour that are drawn as circles; more are small dots."""
 
 
 @styled
@@ -25,8 +27,9 @@ def fitted_rhythm(
     levels: Sequence[str] | None = None,
     title: str = "",
 ) -> Figure:
-    """Targets (deg) over one input: data as dots, fitted curves, bands of confidence.
+    """Targets (deg) over one input: data, fitted curves, bands of confidence.
 
+    Data are circles where they are few, small dots where they are many.
     One panel for each target, one colour for each value of the first other input (at most
     six). `used` marks rows that were fitted, which are drawn as rings; without it all were.
     `levels` names the colours.
@@ -60,20 +63,25 @@ def fitted_rhythm(
         if levels is not None and g < len(levels):
             name = levels[g]
         for k, ax in enumerate(axes):
-            ax.plot(np.degrees(xs[rows, along]), np.degrees(ys[rows, k]), ".", ms=2.0,
-                    color=colour, alpha=0.35)  # fmt: skip
+            few = len(rows) <= _FEW
+            ax.plot(np.degrees(xs[rows, along]), np.degrees(ys[rows, k]), "o" if few else ".",
+                    ms=3.5 if few else 2.0, mew=0, color=colour,
+                    alpha=0.7 if few else 0.35)  # fmt: skip
             ax.fill_between(x, np.degrees(band.lower[:, k]), np.degrees(band.upper[:, k]),
                             color=colour, alpha=0.2, lw=0)  # fmt: skip
             ax.plot(x, np.degrees(band.value[:, k]), color=colour, label=name or "fit")
             if used is not None:
                 ring = rows[np.asarray(used)[rows]]
-                ax.plot(np.degrees(xs[ring, along]), np.degrees(ys[ring, k]), "o", ms=5.5,
+                ax.plot(np.degrees(xs[ring, along]), np.degrees(ys[ring, k]), "o", ms=7.0,
                         mfc="none", color=colour)  # fmt: skip
     for k, ax in enumerate(axes):
         ax.set_title(outs[k])
         ax.set_xlabel(f"{ins[along]} (deg)")
     axes[0].set_ylabel("angle (deg)")
-    axes[0].legend(loc="best", handlelength=1.2)
+    handles, names = axes[0].get_legend_handles_labels()
+    # Below the panels, where no curve can lie.
+    figure.legend(handles, names, loc="outside lower center", ncols=min(len(names), 4),
+                  handlelength=1.2)  # fmt: skip
     if title:
         figure.suptitle(title, x=0.01, ha="left", fontsize=9)
     return figure

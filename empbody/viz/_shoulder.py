@@ -107,7 +107,10 @@ def rhythm_difference(
     coordinate = difference.coordinate_names.index(about)
     rows = (
         ("length (mm)", difference.lengths[:, :, units]),
-        ("moment arm (mm)", difference.arms[:, :, coordinate][:, :, units]),
+        (
+            f"moment arm, {_NAMES.get(about, about)} (mm)",
+            difference.arms[:, :, coordinate][:, :, units],
+        ),
     )
     panels: list[Axes] = []
     for r, (what, values) in enumerate(rows):
@@ -119,7 +122,7 @@ def rhythm_difference(
             filled = ax.contourf(planes, elevations, values[:, :, k].T, steps, cmap="RdBu_r")
             ax.contour(planes, elevations, values[:, :, k].T, [0.0], colors=GREY, linewidths=0.7)
             most = f"≤ {np.max(np.abs(values[:, :, k])):.1f} mm"
-            ax.set_title(f"{name}: {most}" if r == 0 else most)
+            ax.set_title(f"{name}: {most}")
             ax.xaxis.set_major_locator(MultipleLocator(90))
             ax.yaxis.set_major_locator(MultipleLocator(60))
             ax.tick_params(labelbottom=r == 1, labelleft=k == 0)

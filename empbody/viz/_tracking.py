@@ -27,7 +27,8 @@ def tracking(
 ) -> Figure:
     """Desired coordinates (rad, drawn in degrees) and the size of tracking errors (rad).
 
-    `errors` maps a name to errors per coordinate: each a panel, on a logarithmic axis.
+    `errors` maps a name to errors per coordinate: each a panel, on a logarithmic axis, which
+    says which coordinates are followed exactly and have no curve.
     """
     figure = new_figure((6.5, 3.0 + 1.5 * len(errors)))
     panels = figure.subplots(1 + len(errors), 1, height_ratios=(2.0, *[1.0] * len(errors)))
@@ -45,6 +46,10 @@ def tracking(
             colour = PALETTE[k % len(PALETTE)]
             ax.plot(time, positive(np.abs(values[:, k])), color=colour, lw=1.0)
         error_axis(ax, what)
+        exact = [name for name, column in zip(names, values.T, strict=True) if not column.any()]
+        if exact:
+            words = f"exact: {', '.join(exact)}"
+            ax.text(0.99, 0.04, words, transform=ax.transAxes, ha="right", color=GREY, fontsize=8)
     return figure
 
 
@@ -90,7 +95,7 @@ def muscle_forces(
     activations: PerMuscle,
     *,
     names: Sequence[str],
-    title: str = "Muscle forces (N) and activations",
+    title: str = "Muscle forces (N, passive ones included) and activations",
 ) -> Figure:
     """One small panel per muscle (Ehsani 2016, Fig. 21): force as a line (N, axes of their
     own), activation as a grey area between 0 and 1 (axis at the right)."""

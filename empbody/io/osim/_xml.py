@@ -209,6 +209,8 @@ def parse(path: str | os.PathLike[str]) -> Node:
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
     """A file's content, refused where it is beyond 100 MB."""
     file = os.fspath(path)
+    if not Path(file).exists():
+        raise FileNotFoundError(f"there is no file {file}")
     size = Path(file).stat().st_size
     if size > MAX_BYTES:
         raise FileFormatError(
@@ -255,7 +257,9 @@ class _Parser:
         except expat.ExpatError as error:
             words = expat.ErrorString(error.code) or "error"
             raise FileFormatError(
-                self.file, f"not well-formed XML: {words}", line=error.lineno
+                self.file,
+                f"not well-formed XML: {words}, so it is no OpenSim model",
+                line=error.lineno,
             ) from None
         except (LookupError, UnicodeError, ValueError) as error:
             if isinstance(error, FileFormatError):
