@@ -120,7 +120,6 @@ def rhythm_difference(
         for k, name in enumerate(muscles):
             ax = figure.add_subplot(grid[r, 1 + k])
             filled = ax.contourf(planes, elevations, values[:, :, k].T, steps, cmap="RdBu_r")
-            ax.contour(planes, elevations, values[:, :, k].T, [0.0], colors=GREY, linewidths=0.7)
             most = f"≤ {np.max(np.abs(values[:, :, k])):.1f} mm"
             ax.set_title(f"{name}: {most}")
             ax.xaxis.set_major_locator(MultipleLocator(90))
