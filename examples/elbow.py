@@ -1,6 +1,8 @@
 """A two-muscle elbow: moment arms over a wrapping cylinder, a flexion that muscles drive, and
 what tendon slack length does to the peak force."""
 
+import math
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -42,7 +44,7 @@ def elbow() -> eb.Model:
     return eb.Model.build(
         coordinates=("flexion",),
         bodies=[eb.Body("forearm", "ground", joint, 1.65, (0.0, -0.173, 0.0), inertia)],
-        ranges={"flexion": (0.0, jnp.deg2rad(150.0))},
+        ranges={"flexion": (0.0, math.radians(150.0))},
         muscles=[biceps, triceps],
         surfaces=[
             eb.WrapCylinder(
