@@ -19,6 +19,10 @@ if "XLA_FLAGS" not in os.environ and jaxlib.version.__version_info__ < (0, 11):
         "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
     )
 
+# jaxlib's batched LU waits on XLA's threads for XLA's threads, and two of them for ever on a
+# machine with two cores; see empbody.cli._settings.own_process. Read with the first computation.
+os.environ.setdefault("NPROC", "8")
+
 # Compiled functions are kept between runs, since compiling is most of a test's time.
 # JAX_COMPILATION_CACHE_DIR names another folder, or none when it is empty.
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:

@@ -8,6 +8,7 @@ import equinox
 import jax
 
 CACHE_VARIABLE = "EMPBODY_CACHE_DIR"
+_THREADS = 8
 
 
 def configure_jax() -> None:
@@ -29,7 +30,7 @@ def configure_jax() -> None:
 
 
 def own_process() -> None:
-    """Let checks inside compiled functions give NaN instead of raising.
+    """Let checks inside compiled functions give NaN instead of raising, and give XLA threads.
 
     JAX does not cache functions that can call back into Python, and a check that raises is
     one. The commands look at their numbers and explain a NaN themselves. Equinox reads its
@@ -38,6 +39,10 @@ def own_process() -> None:
     """
     if "EQX_ON_ERROR" not in os.environ and hasattr(equinox._errors, "EQX_ON_ERROR"):
         equinox._errors.EQX_ON_ERROR = "nan"  # pyright: ignore[reportPrivateImportUsage]
+    # jaxlib's batched LU waits on a thread of XLA's pool for others of that pool: as many at
+    # once as there are threads wait for ever. Two cores make two threads, unless NPROC says
+    # otherwise before the first computation.
+    os.environ.setdefault("NPROC", str(max(_THREADS, os.cpu_count() or 1)))
 
 
 def cache_folder() -> pathlib.Path | None:
