@@ -107,6 +107,7 @@ from .paths import (
     moment_arms as moment_arms,
     path_lengths as path_lengths,
     path_polylines as path_polylines,
+    tabulate_paths as tabulate_paths,
 )
 from .pipeline import (
     InverseKinematics as InverseKinematics,

@@ -30,6 +30,7 @@ from ._path_set import (
     SurfaceSlot as SurfaceSlot,
     WrapSlot as WrapSlot,
 )
+from ._path_table import PathTable as PathTable
 from ._surface import (
     Surface as Surface,
     Wrap as Wrap,

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 from ..rhythms import AbstractRhythm
 from . import _checks, _path_checks
 from ._path import AbstractUnit, AnyPoint, ConditionalPoint, MovingPoint, PathPoint
+from ._path_table import PathTable
 from ._surface import (
     METHODS,
     QUADRANTS,
@@ -87,6 +88,25 @@ class PathLayout:
     def unit_of(self, point: int) -> int:
         return int(np.searchsorted(self.starts, point, side="right")) - 1
 
+    def only(self, units: Sequence[int]) -> "PathLayout":
+        """Some of the units, in the order given; all surfaces stay."""
+        points = [p for unit in units for p in self.points_of(unit)]
+        place = {p: k for k, p in enumerate(points)}
+        starts = np.cumsum([0, *(len(self.points_of(unit)) for unit in units)])
+        return PathLayout(
+            names=tuple(self.names[unit] for unit in units),
+            starts=tuple(starts.tolist()),
+            bodies=tuple(self.bodies[p] for p in points),
+            moving=tuple((place[p], inputs) for p, inputs in self.moving if p in place),
+            conditional=tuple((place[p], c) for p, c in self.conditional if p in place),
+            surfaces=self.surfaces,
+            wraps=tuple(
+                WrapSlot(units.index(w.unit), w.surface, place[w.first], place[w.last], w.method)
+                for w in self.wraps
+                if w.unit in units
+            ),
+        )
+
 
 class PathSet(eqx.Module):
     """The paths of all musculotendon units: numbers in arrays, structure static."""
@@ -106,6 +126,37 @@ class PathSet(eqx.Module):
     """Cylinder: radius, length, 0; sphere: radius three times; ellipsoid: semi-axes;
     torus: tube radius, ring radius, 0 (m)."""
     layout: PathLayout = eqx.field(static=True)
+    tables: tuple[PathTable, ...] = ()
+    """Lengths that are looked up instead of worked out (`eb.tabulate_paths`)."""
+
+    def only(self, units: Sequence[int]) -> "PathSet":
+        """Some of the units, without tables."""
+        points = [p for unit in units for p in self.layout.points_of(unit)]
+        moving = [k for k, (p, _) in enumerate(self.layout.moving) if p in points]
+        conditional = [k for k, (p, _) in enumerate(self.layout.conditional) if p in points]
+        return PathSet(
+            location=self.location[np.array(points, int)],
+            moving=tuple(self.moving[k] for k in moving),
+            moving_range=self.moving_range[np.array(moving, int)],
+            condition=self.condition[np.array(conditional, int)],
+            surface_translation=self.surface_translation,
+            surface_rotation=self.surface_rotation,
+            surface_size=self.surface_size,
+            layout=self.layout.only(units),
+        )
+
+    def known_range(self) -> tuple[Float[Array, " nq"], Float[Array, " nq"]]:
+        """Where the functions of moving points and the tables hold, whichever is narrower;
+        infinite where nothing is said."""
+        nq = self.moving_range.shape[1]
+        low, high = jnp.full(nq, -jnp.inf), jnp.full(nq, jnp.inf)
+        if self.moving:
+            ends = jnp.moveaxis(self.moving_range, -1, 0)
+            low, high = ends[0].max(axis=0), ends[1].min(axis=0)
+        for table in self.tables:
+            at = np.array(table.coordinates)
+            low, high = low.at[at].max(table.low), high.at[at].min(table.high)
+        return low, high
 
     @staticmethod
     def pack(

@@ -11,6 +11,11 @@ from ._lengths import (
 from ._opensim import opensim_moment_arms as opensim_moment_arms
 from ._polyline import path_polylines as path_polylines
 from ._report import check_paths as check_paths
+from ._tabulate import (
+    TableError as TableError,
+    Tabulated as Tabulated,
+    tabulate_paths as tabulate_paths,
+)
 from ._tension import (
     CurveTension as CurveTension,
     ElasticTension as ElasticTension,

@@ -13,12 +13,13 @@ from ..dynamics._batching import lanes_under_vmap
 from ..kinematics._arguments import coordinates
 from ..kinematics._lanes import lanes_last, mix
 from ..kinematics._links import LaneTree, lane_jet, link_transforms, screws
-from ..model import Model
+from ..model import Model, PathSet
 from ._effective import strings_from_frames
 from ._geometry import LanePaths, body_frames
 from ._opensim import opensim_moment_arms
 from ._report import require_ranges
 from ._string import pulls, strings, sums, unit_lengths
+from ._table import table_rows
 
 Coordinates = Float[Array, " nq"]
 
@@ -36,6 +37,8 @@ def path_lengths(model: Model, q: Coordinates) -> Float[Array, " nm"]:
 @eqx.filter_jit
 def _path_lengths(model: Model, q: Coordinates) -> Float[Array, " nm"]:
     (q,) = coordinates(model, q=q)
+    if model.paths.tables:
+        return _from_tables(model, q)[0]
     return _lengths((model, q))
 
 
@@ -63,7 +66,11 @@ def moment_arms(
 @eqx.filter_jit
 def _moment_arms(model: Model, q: Coordinates) -> Float[Array, "nq nm"]:
     (q,) = coordinates(model, q=q)
-    return _arms((model, q))
+    return _moment_arms_of(model, q)
+
+
+def _moment_arms_of(model: Model, q: Coordinates) -> Float[Array, "nq nm"]:
+    return _from_tables(model, q)[1] if model.paths.tables else _arms((model, q))
 
 
 def lengthening_speeds(model: Model, q: Coordinates, qd: Coordinates) -> Float[Array, " nm"]:
@@ -75,7 +82,7 @@ def lengthening_speeds(model: Model, q: Coordinates, qd: Coordinates) -> Float[A
 @eqx.filter_jit
 def _lengthening_speeds(model: Model, q: Coordinates, qd: Coordinates) -> Float[Array, " nm"]:
     q, qd = coordinates(model, q=q, qd=qd)
-    return -(qd @ _arms((model, q)))
+    return -(qd @ _moment_arms_of(model, q))
 
 
 def lengths_and_arms(
@@ -92,8 +99,27 @@ def _lengths_and_arms(
     model: Model, q: Coordinates
 ) -> tuple[Float[Array, " nm"], Float[Array, "nq nm"]]:
     (q,) = coordinates(model, q=q)
+    if model.paths.tables:
+        return _from_tables(model, q)
     both = _both((model, q))
     return both[0], both[1:]
+
+
+def _from_tables(model: Model, q: Coordinates) -> tuple[Array, Array]:
+    """Lengths and moment arms, looked up for the units that have tables."""
+    units = [unit for table in model.paths.tables for unit in table.units]
+    parts = [table_rows(table, q) for table in model.paths.tables]
+    rest = [unit for unit in range(model.nm) if unit not in units]
+    if rest:
+        paths = model.paths.only(rest)
+        others = eqx.tree_at(
+            lambda m: m.paths, model, paths, is_leaf=lambda x: isinstance(x, PathSet)
+        )
+        both = _both((others, q))
+        parts.append((both[0], both[1:]))
+    order = np.argsort([*units, *rest])
+    lengths = jnp.concatenate([length for length, _ in parts])
+    return lengths[order], jnp.concatenate([arms for _, arms in parts], axis=1)[:, order]
 
 
 def lengths_from_frames(

@@ -16,11 +16,17 @@ from ._plan import plan_of
 
 
 def require_ranges(model: Model, q: Any) -> None:
-    """Raise ValueError, naming the unit, where q is outside a moving point's range.
+    """Raise ValueError where q is outside a moving point's range, naming the unit, or outside
+    a table's, naming the coordinate.
 
     Only numbers that can be looked at are: under jit, vmap or grad nothing is checked.
     """
-    if not model.paths.moving or not is_concrete((q, model.paths.moving_range)):
+    paths = model.paths
+    if not (paths.moving or paths.tables):
+        return
+    if not is_concrete(
+        (q, paths.moving_range, [(table.low, table.step) for table in paths.tables])
+    ):
         return
     problems = out_of_range(model, np.asarray(q, dtype=float))
     if problems:
@@ -43,7 +49,22 @@ def out_of_range(model: Model, q: np.ndarray) -> list[str]:
                     f"{model.coordinate_names[i]!r} within {low:g} ... {high:g}, which is now "
                     f"{q[i]:g}; stay inside, or give the point a function with a wider range"
                 )
-    return found
+    return found + _off_the_tables(model, q)
+
+
+def _off_the_tables(model: Model, q: np.ndarray) -> list[str]:
+    found: dict[str, str] = {}
+    for table in model.paths.tables:
+        ends = zip(np.asarray(table.low), np.asarray(table.high), strict=True)
+        for i, (low, high) in zip(table.coordinates, ends, strict=True):
+            slack = 1e-9 * (high - low)
+            if not low - slack <= q[i] <= high + slack:
+                name = model.coordinate_names[i]
+                found[name] = (
+                    f"paths are tabulated for {name!r} within {low:g} ... {high:g}, which is now "
+                    f"{q[i]:g}; stay inside, or tabulate a wider range"
+                )
+    return list(found.values())
 
 
 def check_paths(model: Model, q: Float[Array, " nq"] | np.ndarray | list[float]) -> tuple[str, ...]:

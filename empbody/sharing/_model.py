@@ -114,11 +114,11 @@ def _chunk(model: Model, q: Array, qd: Array, tau: Array, options: dict[str, Any
 
 def _require_ranges(model: Model, q: Float[Array, "_ nq"]) -> None:
     """Of all frames, if their numbers are known."""
-    if not model.paths.moving or not is_concrete((q, model.paths.moving_range)):
+    if not is_concrete((q, model.paths)):
         return
-    low, high = np.moveaxis(np.asarray(model.paths.moving_range), -1, 0)
+    low, high = (np.asarray(x) for x in model.paths.known_range())
     rows = np.asarray(q)
-    beyond = (rows < low.max(axis=0)[None]) | (rows > high.min(axis=0)[None])
+    beyond = (rows < low[None]) | (rows > high[None])
     for frame in np.flatnonzero(beyond.any(axis=1)).tolist():
         problems = out_of_range(model, rows[frame])
         if problems:

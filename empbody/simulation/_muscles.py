@@ -114,11 +114,11 @@ def known_range(
     model: Model, drive: Drive | None
 ) -> tuple[Float[Array, " nq"], Float[Array, " nq"]]:
     """Where the model is known to hold: in the coordinates' ranges and, where muscles pull, in
-    those of their moving points."""
-    if drive is None or not model.paths.moving:
+    those of their moving points and tables."""
+    if drive is None:
         return model.lower, model.upper
-    low, high = jnp.moveaxis(model.paths.moving_range, -1, 0)
-    return jnp.maximum(model.lower, low.max(axis=0)), jnp.minimum(model.upper, high.min(axis=0))
+    low, high = model.paths.known_range()
+    return jnp.maximum(model.lower, low), jnp.minimum(model.upper, high)
 
 
 def muscle_rates(
