@@ -7,7 +7,7 @@ from xml.etree.ElementTree import Element
 import numpy as np
 
 from ._build import joint_steps, tree
-from ._document import Document, angles, text
+from ._document import Document, angles, six_digits_hold, text
 from ._frames import inverse
 from ._functions import IDENTITY
 from ._read_joints import IN_CHILD, offset_name
@@ -131,8 +131,7 @@ def _keep_digits(saving: Any, joint: JointSpec, end: str, at: Any, turn: Any) ->
     of that name, it is taken instead.
     """
     body, node = getattr(joint, end), joint.node
-    six_are_enough = all(float(f"{x:.6g}") == x for x in (*at, *turn))
-    if not six_are_enough and not _frames(saving.document, node, offset_name(body)):
+    if not six_digits_hold((*at, *turn)) and not _frames(saving.document, node, offset_name(body)):
         _add_frame(saving.document, node, offset_name(body), ("socket_parent", body), at, turn)
 
 
