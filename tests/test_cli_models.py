@@ -159,6 +159,8 @@ def test_inverse_dynamics(at, capsys):
         "--out", "id.csv",
     )  # fmt: skip
     assert (cut["rows"], cut["time_s"]) == (21, [0.1, 0.3])
+    assert cut["doubtful_rows_at_each_end"] == 15
+    assert any("all 21 rows lean on what the filter guesses" in note for note in cut["notes"])
     assert list(columns("id.csv")) == ["time", "shoulder_moment", "elbow_moment"]
 
 

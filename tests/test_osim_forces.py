@@ -474,3 +474,23 @@ def test_arm26_loads_and_bends():
     q = jnp.asarray([0.2, 1.0])
     assert np.all(np.asarray(path_lengths(model, q)) > 0.05)
     assert moment_arms(model, q)[1, 0] < 0.0 < moment_arms(model, q)[1, 5]
+
+
+@pytest.mark.parametrize(
+    ("tag", "remedy"),
+    [
+        ("FunctionBasedPath", "use the model that it was fitted to"),
+        ("Scholz2015GeometryPath", "write its points and obstacles as a <GeometryPath>"),
+    ],
+)
+def test_other_kinds_of_paths_are_refused_with_a_remedy(read, tag, remedy):
+    strange = f"""<DeGrooteFregly2016Muscle name="odd"><{tag} name="path"><coordinate_paths>
+    /jointset/j1/u</coordinate_paths><PolynomialFunction name="length_function"><coefficients>
+    0.1 0.2</coefficients></PolynomialFunction></{tag}><max_isometric_force>100
+    </max_isometric_force></DeGrooteFregly2016Muscle>"""
+    with pytest.raises(UnsupportedElementError, match=remedy) as caught:
+        read(document(forces=strange))
+    assert "DeGrooteFregly2016Muscle 'odd'" in str(caught.value)
+    model = read(document(forces=strange), unsupported="skip")
+    assert model.muscle_names == ("m",)
+    assert [note.name for note in model.report.unsupported] == ["odd"]

@@ -11,6 +11,7 @@ from empbody.signals import (
     find_gaps,
     low_pass,
     resample,
+    rows_at_ends,
     smooth,
     smoothing_spline,
 )
@@ -278,3 +279,18 @@ def test_cross_validation_of_motion_without_noise(values):
     found = smooth(np.arange(50) / RATE, values)
     np.testing.assert_allclose(found.q, values, atol=1e-5)
     assert np.isfinite(found.qdd).all()
+
+
+@pytest.mark.parametrize(("rate", "cutoff"), [(100.0, 6.0), (250.0, 4.0)])
+def test_rows_at_ends_are_those_that_a_longer_recording_changes(rate, cutoff):
+    time = np.arange(1500) / rate
+    walk = np.cumsum(np.cumsum(np.random.default_rng(3).normal(size=(1500, 4)), axis=0), axis=0)
+    part = slice(400, 1000)
+    count = rows_at_ends(time[part], cutoff=cutoff)
+    assert 0.5 < count * cutoff / rate < 1.2  # about one period of the cutoff
+    apart = low_pass(time, walk, cutoff=cutoff)[part] - low_pass(
+        time[part], walk[part], cutoff=cutoff
+    )
+    error = np.abs(np.diff(apart, 2, axis=0)).max(axis=1)
+    assert error[count:-count].max() < 0.02 * error.max()
+    assert rows_at_ends(time[:13], cutoff=cutoff) == 13

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..pipeline import inverse_dynamics_along
 from ._models import add_model_parser, finish, load_model, save_table, writable
-from ._motions import add_motion_arguments, load_motion
+from ._motions import add_motion_arguments, end_notes, load_motion
 from ._progress import Progress
 
 DESCRIPTION = """\
@@ -43,6 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
             elements=arguments.elements,
             progress=count,
         )
+    notes += end_notes(found)
     save_table(out, found.table())
     largest = np.max(np.abs(found.tau), axis=0)
     peaks = dict(zip(found.labels, largest.tolist(), strict=True))
@@ -52,6 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
         "time_s": [float(found.time[0]), float(found.time[-1])],
         "lowpass_hz": arguments.lowpass,
         "spline_hz": arguments.spline,
+        "doubtful_rows_at_each_end": found.end_rows,
         "largest": peaks,
         "notes": notes,
     }

@@ -11,6 +11,7 @@ import numpy as np
 from ..io import Motion, read_motion
 from ..io._motion import Remedies
 from ..model import Model
+from ..pipeline import MotionDynamics
 from ._errors import CommandError
 from ._models import assignment, in_si, readable
 from ._progress import Progress
@@ -80,6 +81,22 @@ def load_motion(
         notes.append(f"{len(motion.extra)} columns are no free coordinates of the model: {shown}")
     notes += _beyond(model, q)
     return _cut(dataclasses.replace(motion, q=q), arguments), notes
+
+
+def end_notes(found: MotionDynamics) -> list[str]:
+    """Which rows at both ends a low-pass filter has made up in part."""
+    n, t = found.end_rows, found.time
+    if not n:
+        return []
+    if 2 * n >= t.size:
+        return [
+            f"--lowpass: all {t.size} rows lean on what the filter guesses beyond the ends (it "
+            f"takes {n} rows at each): filter a longer stretch"
+        ]
+    return [
+        f"--lowpass: the first and the last {n} rows (up to {t[n - 1]:g} s, from {t[-n]:g} s) lean "
+        "on what the filter guesses beyond the ends: take them as doubtful"
+    ]
 
 
 def _beyond(model: Model, q: np.ndarray) -> list[str]:

@@ -206,8 +206,7 @@ def _complete(source: pathlib.Path, target: pathlib.Path) -> int:
     count = 0
     for axis in tree.iter("TransformAxis"):
         named = (axis.findtext("coordinates") or "").strip()
-        has_function = any("Function" in part.tag or "Spline" in part.tag or
-                           part.tag in ("function", "Constant") for part in axis)  # fmt: skip
+        has_function = any(part.tag not in ("axis", "coordinates") for part in axis)
         if named and not has_function:
             function = ElementTree.SubElement(axis, "function")
             linear = ElementTree.SubElement(function, "LinearFunction")

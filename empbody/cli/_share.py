@@ -13,7 +13,7 @@ from ..pipeline import inverse_dynamics_along
 from ..sharing import outcomes, share_frames
 from ._errors import CommandError
 from ._models import add_model_parser, finish, load_model, save_table, writable
-from ._motions import add_motion_arguments, load_motion
+from ._motions import add_motion_arguments, end_notes, load_motion
 from ._progress import Progress
 
 COSTS = ("activation_squared", "activation_cubed", "force_squared")
@@ -59,6 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
         need = inverse_dynamics_along(
             model, motion, **smoothing, elements=arguments.elements, progress=count
         )
+    notes += end_notes(need)
     options: dict[str, Any] = {
         "cost": arguments.cost,
         "reserves": arguments.reserve or None,

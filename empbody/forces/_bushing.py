@@ -20,11 +20,11 @@ def _vector(value: Any) -> Vector:
 
 
 class _Frame(eqx.Module):
-    """A frame fixed to a link."""
+    """A frame fixed to a body."""
 
     rotation: Float[Array, "3 3"]
     translation: Vector
-    link: int = eqx.field(static=True)
+    body: int = eqx.field(static=True)
 
 
 class Bushing(AbstractForce):
@@ -68,15 +68,10 @@ class Bushing(AbstractForce):
         self.frame_b = _frame(body_b, translation_b, rotation_b)
 
     def bind(self, model: Model) -> "Bushing":
-        def placed(body: str, frame: _Frame) -> _Frame:
-            index = model.body_index(body)
-            if index < 0:
-                return _Frame(frame.rotation, frame.translation, -1)
-            turn, move = model.body_rotation[index], model.body_translation[index]
-            link = model.topology.body_links[index]
-            return _Frame(turn @ frame.rotation, turn @ frame.translation + move, link)
-
-        both = placed(self.body_a, self.frame_a), placed(self.body_b, self.frame_b)
+        both = [
+            _Frame(frame.rotation, frame.translation, model.body_index(body))
+            for body, frame in ((self.body_a, self.frame_a), (self.body_b, self.frame_b))
+        ]
         return eqx.tree_at(
             lambda x: (x.frame_a, x.frame_b), self, both, is_leaf=lambda x: isinstance(x, _Frame)
         )
@@ -84,10 +79,10 @@ class Bushing(AbstractForce):
     def _deflection(self, motion: Motion) -> tuple[Array, ...]:
         """World rotation of A, world points, angles and position of B in A."""
         a, b = self.frame_a, self.frame_b
-        turn_a = motion.rotation(a.link) @ a.rotation
-        turn_b = motion.rotation(b.link) @ b.rotation
-        at_a = motion.position(a.link, a.translation)
-        at_b = motion.position(b.link, b.translation)
+        turn_a = motion.body_rotation(a.body) @ a.rotation
+        turn_b = motion.body_rotation(b.body) @ b.rotation
+        at_a = motion.body_point(a.body, a.translation)
+        at_b = motion.body_point(b.body, b.translation)
         R = turn_a.T @ turn_b
         # R = Rx Ry Rz, so its first row and last column hold the angles.
         x = jnp.arctan2(-R[1, 2], R[2, 2])
@@ -97,7 +92,7 @@ class Bushing(AbstractForce):
 
     def generalised_force(self, motion: Motion, t: Float[Array, ""]) -> Float[Array, " nq"]:
         turn_a, _, at_b, angles, place = self._deflection(motion)
-        link_a, link_b = self.frame_a.link, self.frame_b.link
+        link_a, link_b = motion.link_of(self.frame_a.body), motion.link_of(self.frame_b.body)
         to_rates = jnp.linalg.inv(_axes(angles))
         spin = _spin(motion, link_b) - _spin(motion, link_a)
         rates = to_rates @ (turn_a.T @ spin)

@@ -29,6 +29,8 @@ class LaneTree(eqx.Module):
     slide: Float[Array, "nj 3 #lanes"]
     """The axis in the parent link's frame."""
     translation: Float[Array, "nj 3 #lanes"]
+    bodies: Float[Array, "nb 3 4 #lanes"]
+    """Body frames [R | p] in their links' frames."""
     topology: Topology = eqx.field(static=True)
 
     @staticmethod
@@ -51,8 +53,25 @@ class LaneTree(eqx.Module):
             axis=axis,
             slide=slide,
             translation=leaf(lambda m: m.translation),
+            bodies=body_placements(model, batched),
             topology=model.topology,
         )
+
+
+def body_placements(model: Model, batched: Model | None = None) -> Float[Array, "nb 3 4 #lanes"]:
+    """Body frames [R | p] in their links' frames, lanes last."""
+    turned = batched is not None and bool(batched.body_rotation)
+    moved = batched is not None and bool(batched.body_translation)
+    turn = lanes_last(model.body_rotation, turned)
+    move = lanes_last(model.body_translation, moved)
+    return _side_by_side(turn, move[:, :, None])
+
+
+def _side_by_side(a: Array, b: Array) -> Array:
+    """Columns of a, then of b, in as many lanes as either has."""
+    lanes = max(a.shape[-1], b.shape[-1])
+    both = [jnp.broadcast_to(x, (*x.shape[:-1], lanes)) for x in (a, b)]
+    return jnp.concatenate(both, axis=2)
 
 
 _LAST_ROW = np.array([0.0, 0.0, 0.0, 1.0])[None, None, :, None]
@@ -79,8 +98,7 @@ def link_transforms(tree: LaneTree, f: Float[Array, "nj #lanes"]) -> Float[Array
         sine, versine = materialise(jnp.sin(angle), 1.0 - jnp.cos(angle))
         turned = tree.sine * sine[:, None, None] + tree.versine * versine[:, None, None]
         local = tree.placement + turned
-    offset = jnp.broadcast_to(offset, (*offset.shape[:2], local.shape[-1]))
-    transform = jnp.concatenate([local, offset[:, :, None]], axis=2)
+    transform = _side_by_side(local, offset[:, :, None])
     if len(topology.jumps) <= _SWEPT_LEVELS:
         return _sweep(topology, transform)
     return _double(topology, transform)
@@ -131,6 +149,8 @@ class LinkMotion(eqx.Module):
     velocity: Float[Array, "nj 6 #lanes"]
     acceleration: Float[Array, "nj 6 #lanes"]
     """With q̈ = 0: what velocity and curvature alone bring."""
+    bodies: Float[Array, "nb 3 4 #lanes"]
+    """Body frames in their links' frames."""
     topology: Topology = eqx.field(static=True)
     identity: bool = eqx.field(static=True)
     """Whether joint variables are the coordinates themselves."""
@@ -183,6 +203,7 @@ def link_motion(
         screw=screw,
         velocity=velocity,
         acceleration=mix(ancestors, drift),
+        bodies=jnp.broadcast_to(tree.bodies, (*tree.bodies.shape[:-1], transform.shape[-1])),
         topology=tree.topology,
         identity=identity,
     )

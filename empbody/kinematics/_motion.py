@@ -13,7 +13,7 @@ Point = Float[Array, " 3"]
 
 
 class Motion(eqx.Module):
-    """Motion of all links at one (q, q̇). Link -1 is the ground, which stands still."""
+    """Motion of all links at one (q, q̇). Link or body -1 is the ground, which stands still."""
 
     q: Float[Array, " nq"]
     qd: Float[Array, " nq"]
@@ -25,6 +25,8 @@ class Motion(eqx.Module):
     screw: Float[Array, "nj 6"]
     velocity: Float[Array, "nj 6"]
     acceleration: Float[Array, "nj 6"]
+    bodies: Float[Array, "nb 3 4"]
+    """Body frames in their links' frames."""
     topology: Topology = eqx.field(static=True)
 
     @staticmethod
@@ -41,6 +43,7 @@ class Motion(eqx.Module):
             screw=motion.screw,
             velocity=motion.velocity,
             acceleration=motion.acceleration,
+            bodies=motion.bodies,
             topology=motion.topology,
         )
 
@@ -61,6 +64,23 @@ class Motion(eqx.Module):
         if link < 0:
             return local
         return self.transform[link, :, :3] @ local + self.transform[link, :, 3]
+
+    def link_of(self, body: int) -> int:
+        """The link that carries a body."""
+        return -1 if body < 0 else self.topology.body_links[body]
+
+    def body_rotation(self, body: int) -> Float[Array, "3 3"]:
+        """Axes of a body's frame in the ground frame."""
+        turn = self.rotation(self.link_of(body))
+        return turn if body < 0 else turn @ self.bodies[body, :, :3]
+
+    def body_point(self, body: int, local: Point) -> Point:
+        """Ground coordinates of a point given in the body's frame."""
+        if body < 0:
+            return local
+        frame = self.bodies[body]
+        on_link = jnp.sum(frame[:, :3] * local[None], axis=1) + frame[:, 3]
+        return self.position(self.link_of(body), on_link)
 
     def velocity_at(self, link: int, point: Point) -> Point:
         """Velocity of the link's material point that is at `point` (ground frame)."""

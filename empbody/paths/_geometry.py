@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Shaped
 
-from ..kinematics._lanes import lanes_last
-from ..kinematics._links import lane_jet
+from ..kinematics._lanes import lanes_last, select
+from ..kinematics._links import body_placements, compose, lane_jet
 from ..model import Model, PathSet
 from ..rhythms import AbstractRhythm, Jet
 from ._plan import Plan
@@ -226,29 +226,12 @@ def body_frames(
     model: Model, transform: Float[Array, "nj 3 4 lanes"], batched: Model | None = None
 ) -> Frames:
     """Frames of the needed bodies from link transforms."""
-    frames: Frames = {}
-    for body in needed_bodies(model):
-        link = model.topology.body_links[body]
-        turned = lanes_last(model.body_rotation, _flag(batched, "body_rotation"))[body]
-        moved = lanes_last(model.body_translation, _flag(batched, "body_translation"))[body]
-        placement = jnp.concatenate([turned, moved[:, None]], axis=1)
-        if link < 0:
-            frames[body] = placement
-            continue
-        if _rides_on_its_link(model, body):
-            frames[body] = transform[link]
-            continue
-        frame = transform[link]
-        columns = [turn(frame[:, :3], placement[:, k]) for k in range(4)]
-        columns[3] = columns[3] + frame[:, 3]
-        frames[body] = jnp.stack(columns, axis=1)
+    placed = body_placements(model, batched)
+    links = model.topology.body_links
+    moving = [body for body in needed_bodies(model) if links[body] >= 0]
+    frames: Frames = {body: placed[body] for body in needed_bodies(model) if links[body] < 0}
+    if moving:
+        carriers = select(transform, tuple(links[body] for body in moving))
+        found = compose(carriers, select(placed, tuple(moving)))
+        frames |= {body: found[k] for k, body in enumerate(moving)}
     return frames
-
-
-def _flag(batched: Model | None, name: str) -> bool:
-    return False if batched is None else getattr(batched, name)
-
-
-def _rides_on_its_link(model: Model, body: int) -> bool:
-    """Whether the body frame is its link's frame: it is, unless the body was welded on."""
-    return not model.topology.welded[body]

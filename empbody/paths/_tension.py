@@ -132,7 +132,8 @@ class PathForce(AbstractForce):
     laws: tuple[AbstractTension, ...] = eqx.field(converter=_tuple)
     surfaces: tuple[Surface, ...] | None = eqx.field(converter=_tuple, default=())
     carrier: Model | None = None
-    """The model's frames with these paths; made by `bind`, which drops the descriptions."""
+    """The model's structure with these paths; made by `bind`, which drops the descriptions.
+    Where its bodies stand is taken from the motion, never from here."""
 
     def __check_init__(self) -> None:
         if self.paths is not None and len(self.paths) != len(self.laws):
@@ -158,6 +159,11 @@ class PathForce(AbstractForce):
         carrier = self.carrier
         if carrier is None:
             raise ValueError(f"the strings {', '.join(self.names)} do not belong to a model yet")
+        carrier = eqx.tree_at(
+            lambda m: (m.body_rotation, m.body_translation),
+            carrier,
+            (motion.bodies[:, :, :3], motion.bodies[:, :, 3]),
+        )
         frames = body_frames(carrier, motion.transform[..., None])
         found = strings(carrier, LanePaths.of(carrier.paths), frames, motion.q[:, None])
         per_joint = motion.screw[:, :, None, None] * motion.jacobian[:, None, :, None]

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from ..dynamics import inverse_dynamics
 from ..io import Motion, Table
 from ..model import Model
-from ..signals import Smoothed, low_pass, smooth
+from ..signals import Smoothed, low_pass, rows_at_ends, smooth
 from ..simulation._loops import failing_softly
 from ._blocks import in_blocks
 from ._coordinates import moment_labels
@@ -32,6 +32,8 @@ class MotionDynamics:
     """Generalised forces (N m or N)."""
     labels: tuple[str, ...]
     """OpenSim's labels of the columns of tau."""
+    end_rows: int = 0
+    """Rows at each end whose forces lean on what the low-pass filter guesses beyond the data."""
 
     def table(self) -> Table:
         """What OpenSim's inverse dynamics writes."""
@@ -57,7 +59,8 @@ def inverse_dynamics_along(
 
     - `motion`: as `read_motion` gives it, or `Motion.of(model, time, q)`.
     - `lowpass`: cutoff (Hz) of a fourth-order Butterworth filter without lag, which the motion
-      passes first; none if absent.
+      passes first; none if absent. `end_rows` of the result tells how many rows at each end
+      lean on what the filter guesses beyond the data; take them as doubtful.
     - `spline`: cutoff (Hz) of smoothing splines; "auto" lets the noise in the data decide
       (generalised cross-validation).
     - `elements`: whether what the model's springs, dampers and other force elements give is
@@ -79,7 +82,8 @@ def inverse_dynamics_along(
             f"the model has no pose in row {row + 1} (time {times[row]:g} s): its rhythm "
             "has no value there"
         )
-    return MotionDynamics(times, smooth, qd, qdd, tau, moment_labels(model))
+    ends = 0 if lowpass is None else rows_at_ends(times, cutoff=lowpass)
+    return MotionDynamics(times, smooth, qd, qdd, tau, moment_labels(model), ends)
 
 
 @eqx.filter_jit

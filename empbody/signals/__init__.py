@@ -5,7 +5,7 @@ in seconds along the first axis; all further axes are columns of their own, so c
 (rows, nq) and markers (rows, n, 3) go through the same functions.
 """
 
-from ._filter import low_pass
+from ._filter import low_pass, rows_at_ends
 from ._gaps import Gap, fill_gaps, find_gaps
 from ._resample import resample
 from ._spline import Smoothed, SmoothingSpline, smooth, smoothing_spline
@@ -18,6 +18,7 @@ __all__ = [
     "find_gaps",
     "low_pass",
     "resample",
+    "rows_at_ends",
     "smooth",
     "smoothing_spline",
 ]

@@ -29,9 +29,44 @@ def low_pass(
       half through (-6 dB): what a plain `filtfilt` does.
 
     Times must be even. The ends are continued by point reflection over three periods of the
-    cutoff, after which nothing of the filter's start is left.
+    cutoff, after which nothing of the filter's start is left. `rows_at_ends` tells which rows
+    lean on that.
     """
     t, x = signal(time, values)
+    sections, margin = _design(t, cutoff, order, corrected)
+    smooth = scipy.signal.sosfiltfilt(sections, x, axis=0, padlen=min(t.size - 1, margin))
+    return smooth.reshape(np.shape(values))
+
+
+def rows_at_ends(
+    time: Num[ArrayLike, " rows"],
+    *,
+    cutoff: float = 6.0,
+    order: int = 4,
+    corrected: bool = True,
+) -> int:
+    """How many rows at each end `low_pass` makes up in part, as far as accelerations go.
+
+    Beyond the ends the filter sees what it guesses by reflection. A row counts where guessed
+    values have more than 1 % of the weight in the second derivative of the filtered signal.
+    """
+    t, _ = signal(time, np.zeros(np.shape(time)))
+    sections, margin = _design(t, cutoff, order, corrected)
+    pulse = np.zeros(2 * margin + 1)
+    pulse[margin] = 1.0
+    answer = np.abs(np.diff(scipy.signal.sosfiltfilt(sections, pulse, padlen=0), 2))
+    beyond = np.cumsum(answer)[margin - 1 :: -1] / np.sum(answer)  # farther than 0, 1, 2, ... rows
+    return min(int(np.sum(beyond > _SHARE)), t.size)
+
+
+_SHARE = 0.01
+_Sections = Float[np.ndarray, "sections 6"]
+
+
+def _design(
+    t: Float[np.ndarray, " rows"], cutoff: float, order: int, corrected: bool
+) -> tuple[_Sections, int]:
+    """Sections of one pass, and for how many rows one value is felt."""
     if order < 2 or order % 2:
         raise ValueError(f"order is {order}; two passes give an even order, 2 or more")
     if t.size < 3 * order:
@@ -46,7 +81,5 @@ def low_pass(
     if corrected:
         share = (np.sqrt(2.0) - 1.0) ** (1.0 / order)
         each = np.arctan(np.tan(np.pi * cutoff / rate) / share) * rate / np.pi
-    sections = scipy.signal.butter(order // 2, each, fs=rate, output="sos")
-    margin = min(t.size - 1, max(3 * (order + 1), int(np.ceil(3 * rate / cutoff))))
-    smooth = scipy.signal.sosfiltfilt(sections, x, axis=0, padlen=margin)
-    return smooth.reshape(np.shape(values))
+    sections = np.asarray(scipy.signal.butter(order // 2, each, fs=rate, output="sos"))
+    return sections, max(3 * (order + 1), int(np.ceil(3 * rate / cutoff)))

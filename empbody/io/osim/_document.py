@@ -2,6 +2,7 @@
 
 import io
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -52,6 +53,11 @@ def text(value: object) -> str:
     if np.ndim(value):  # pyright: ignore[reportArgumentType]
         return text(list(np.ravel(np.asarray(value))))
     return repr(float(value))  # pyright: ignore[reportArgumentType]
+
+
+def six_digits_hold(values: Iterable[float]) -> bool:
+    """Whether numbers stay the same with six digits, which OpenSim 4 keeps of old elements."""
+    return all(float(f"{x:.6g}") == float(x) for x in values)
 
 
 def angles(rotation: np.ndarray) -> np.ndarray:

@@ -17,6 +17,12 @@ from ._wraps import WrapTable
 from ._xml import Node
 
 AXES = "xyz"
+_OTHER_PATHS = {
+    "FunctionBasedPath": "a fitted function that has no points: use the model that it was fitted "
+    "to, whose muscles have a <GeometryPath>",
+    "Scholz2015GeometryPath": "which is not read: write its points and obstacles as a "
+    "<GeometryPath> with a PathPointSet and a PathWrapSet",
+}
 
 
 @dataclass(frozen=True)
@@ -31,11 +37,9 @@ def read_path(context: Context, owner: Node, table: WrapTable) -> PathRead | Non
     """The path of a muscle, ligament or spring; None where it was left out as unsupported."""
     node = _geometry(owner)
     if node is None:
-        other = [
-            c for c in owner.walk() if c.tag in ("FunctionBasedPath", "Scholz2015GeometryPath")
-        ]
-        if other:
-            context.refuse(owner, f"its path is a {other[0].tag}")
+        other = next((c for c in owner.walk() if c.tag in _OTHER_PATHS), None)
+        if other is not None:
+            context.refuse(owner, f"its path is a {other.tag}, {_OTHER_PATHS[other.tag]}")
             return None
         owner.fail(f"{owner.label} has no <GeometryPath>")
     points: list[AnyPoint] = []

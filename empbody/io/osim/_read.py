@@ -115,9 +115,12 @@ def _body(node: Node, version: int, notes: Notes) -> BodySpec:
     if not np.isfinite(mass) or mass < 0.0:
         node.fail(f"the mass of {node.label} is {mass:g} kg")
     tags = [f"inertia_{axes}" for axes in ("xx", "yy", "zz", "xy", "xz", "yz")]
-    if version >= ONE_INERTIA:
+    # An older file may have it too (`save` writes it for its digits); OpenSim 4 prefers it.
+    if version >= ONE_INERTIA or node.all("inertia"):
         xx, yy, zz, xy, xz, yz = finite(node, "inertia", 6, (0.0,) * 6)
         for unread in node.all(*tags):
+            if version < ONE_INERTIA:
+                continue
             words = f"left out as by OpenSim, which reads <inertia> in version {version}"
             notes.add("approximated", unread, f"{node.label}: {words}")
     else:

@@ -36,6 +36,7 @@ _SIMPLE: dict[str, tuple[int, tuple[tuple[int, bool, np.ndarray], ...]]] = {
 }
 IN_CHILD = 30500
 """From this version on a joint's place in its child is <location_in_child>, before <location>."""
+_SIX_DIGITS = 1e-5
 _SPIN_SPEEDS = ("BallJoint", "FreeJoint", "EllipsoidJoint", "ScapulothoracicJoint")
 
 
@@ -108,7 +109,30 @@ def _ends(
         if unread is not None and any(unread.numbers()):
             words = f"left out as by OpenSim, which reads <{tag}_in_child> in version {version}"
             notes.add("approximated", unread, f"{node.label}: {words}")
+    if child is not None:
+        parent_frame = _with_all_digits(node, parent_name, parent_frame, frames, notes)
+        child_frame = _with_all_digits(node, child_name, child_frame, frames, notes)
     return parent, parent_frame, child_body, child_frame
+
+
+def offset_name(body: str) -> str:
+    """What OpenSim 4 calls the frame that it makes of a joint's numbers in an old file."""
+    return f"{body}_offset"
+
+
+def _with_all_digits(
+    node: Node, body: str, given: np.ndarray, frames: FrameTable, notes: Notes
+) -> np.ndarray:
+    """A joint's placement in an old file: its frame of that name where it has one, as OpenSim 4
+    takes it; `save` writes it, since OpenSim keeps six digits of the numbers."""
+    name, held = offset_name(body), node.child("frames")
+    if held is None or all(frame.name != name for frame in held.children):
+        return given
+    _, placed = frames.find(name, node)
+    if np.max(np.abs(placed - given)) > _SIX_DIGITS:
+        words = f"its frame {name!r} and its numbers differ; the frame is used, as by OpenSim 4"
+        notes.add("approximated", node, words)
+    return placed
 
 
 def _own(node: Node, location: str, angles: str) -> np.ndarray:

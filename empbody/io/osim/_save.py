@@ -10,7 +10,7 @@ import numpy as np
 
 from ...model import Model
 from .._atomic import replacing
-from ._document import Document, angles
+from ._document import Document, angles, six_digits_hold
 from ._frames import inverse, socket
 from ._read import ONE_INERTIA
 from ._save_check import compare, names_of
@@ -124,9 +124,11 @@ def _bodies(saving: Saving) -> None:
         if saving.changed(lambda m: m.inertia)[b]:
             i = np.asarray(model.inertia[b])
             six = [i[0, 0], i[1, 1], i[2, 2], i[0, 1], i[0, 2], i[1, 2]]
-            if spec.version >= ONE_INERTIA:
+            old = spec.version < ONE_INERTIA
+            # OpenSim 4 reads six digits of the old elements, and all of the new one.
+            if not old or not six_digits_hold(six) or node.all("inertia"):
                 document.set(node, "inertia", six)
-            else:
+            if old:
                 for axes, value in zip(("xx", "yy", "zz", "xy", "xz", "yz"), six, strict=True):
                     document.set(node, f"inertia_{axes}", value)
 

@@ -7,7 +7,6 @@ import jax
 import numpy as np
 
 from ...forces import Bushing, PointSpring, SoftStops, VariableSprings
-from ...model import Model
 from ...paths._tension import CurveTension, ElasticTension, PathForce
 from ._forces import acts
 from ._frames import inverse, socket
@@ -128,25 +127,12 @@ def _point_spring(saving: Any, node: Node, after: PointSpring, before: PointSpri
             document.set(node, what, float(getattr(after, what)))
     if _differs(after, before, "damping").any():
         _refuse(node, "the damping")
-    for k, what, body in (("1", "point_a", after.body_a), ("2", "point_b", after.body_b)):
+    for k, what in (("1", "point_a"), ("2", "point_b")):
         if _differs(after, before, what).any():
             frame = socket(node, f"body{k}") or node.word(f"body{k}")
             there = inverse(saving.source.context.body_of(frame, node)[1])
-            at = there @ inverse(link_placement(saving.before, body)) @ _point(getattr(after, what))
-            document.set(node, f"point{k}", at[:3])
-
-
-def link_placement(model: Model, body: str) -> np.ndarray:
-    """Where a body stands in the link that carries it; points of forces are kept there."""
-    place, index = np.eye(4), model.body_index(body)
-    if index >= 0:
-        place[:3, :3] = np.asarray(model.body_rotation[index])
-        place[:3, 3] = np.asarray(model.body_translation[index])
-    return place
-
-
-def _point(values: Any) -> np.ndarray:
-    return np.append(np.asarray(values, dtype=np.float64), 1.0)
+            at = there[:3, :3] @ np.asarray(getattr(after, what)) + there[:3, 3]
+            document.set(node, f"point{k}", at)
 
 
 def _bushing(saving: Any, node: Node, after: Bushing, before: Bushing) -> None:
