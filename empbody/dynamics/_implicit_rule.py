@@ -248,7 +248,9 @@ for _primitive, _plain in _PLAIN.items():
     _primitive.multiple_results = True
     _primitive.def_impl(functools.partial(lambda f, *xs, **ps: f(*xs, **ps), _plain))
     _primitive.def_abstract_eval(functools.partial(_shapes, _plain))
-    mlir.register_lowering(_primitive, mlir.lower_fun(functools.partial(_compiled, _plain), multiple_results=True))
+    mlir.register_lowering(
+        _primitive, mlir.lower_fun(functools.partial(_compiled, _plain), multiple_results=True)
+    )
     ad.primitive_jvps[_primitive] = functools.partial(_jvp, _primitive)
     batching.fancy_primitive_batchers[_primitive] = functools.partial(_batch, _primitive)
 ad.primitive_transposes[_push_p] = _push_transposed
