@@ -2,21 +2,33 @@
 
 The hot path wants its batch on the last axis; vmap puts it first. A function wrapped here
 is an ordinary function of one sample, but when it is batched it is called once with the
-whole batch. Where derivatives are asked for, the one-sample form is differentiated (and
-batched by vmap as usual), so every transformation works.
+whole batch. Its derivatives either have such a form themselves (`Implicit`), or are those of
+the one-sample form, batched by vmap as usual; every transformation works.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from ._chunks import in_chunks
+from ._implicit_rule import ImplicitRule, Laned, pushforward
+
+
+class Implicit(NamedTuple):
+    """Derivatives of a function from an equation F(arguments, result) = 0 that defines it."""
+
+    defect: Callable[[Any, Any, int, Array], tuple[Array, Array]]
+    """F of (arguments, batched, size, result), and K = ∂F/∂result, symmetric; lanes last."""
+    solve: Callable[[Array, Array], Array]
+    """x with K x = b, from K and b."""
+
 
 def lanes_under_vmap(
-    lanes: Callable[[Any, Any, int], Array], batches_well: bool
+    lanes: Callable[[Any, Any, int], Array], batches_well: bool, implicit: Implicit | None = None
 ) -> Callable[[Any], Array]:
     """A function of one sample's arguments from `lanes(arguments, batched, size)`.
 
@@ -29,48 +41,49 @@ def lanes_under_vmap(
         nothing_batched = jax.tree.map(lambda _: False, eqx.filter(arguments, eqx.is_array))
         return lanes(arguments, nothing_batched, 1)[..., 0]
 
-    if not batches_well:
-        return one
-
-    @eqx.filter_custom_jvp
-    def function(arguments: Any) -> Array:
+    def value(arguments: Any) -> Array:
         arrays, rest = eqx.partition(arguments, eqx.is_array)
         batchable = jax.custom_batching.custom_vmap(lambda x: one(eqx.combine(x, rest)))
 
         @batchable.def_vmap
         def _(axis_size: int, batched: Any, arrays: Any) -> tuple[Array, bool]:
+            leaves, structure = jax.tree.flatten(arrays)
 
-            def run(arrays: Any, size: int) -> Array:
+            def run(leaves: Any, size: int) -> list[Array]:
+                arrays = jax.tree.unflatten(structure, leaves)
                 result = lanes(eqx.combine(arrays, rest), batched[0], size)
-                return jnp.moveaxis(result, -1, 0)
+                return [jnp.moveaxis(result, -1, 0)]
 
-            return _in_chunks(run, arrays, batched[0], axis_size), True
+            flags = jax.tree.leaves(batched[0])
+            return in_chunks(run, leaves, flags, (True,), axis_size)[0], True
 
         return batchable(arrays)
 
+    if not batches_well and implicit is None:
+        return one
+    function = eqx.filter_custom_jvp(value if batches_well else one)
+
     @function.def_jvp
     def _(primals: Any, tangents: Any) -> tuple[Array, Array | None]:
-        return eqx.filter_jvp(one, primals, tangents)
+        if implicit is None:
+            return eqx.filter_jvp(one, primals, tangents)
+        (arguments,), (moves,) = primals, tangents
+        result = function(arguments)
+        arrays, rest = eqx.partition(arguments, eqx.is_array)
+        leaves, structure = jax.tree.flatten(arrays)
+        along = structure.flatten_up_to(moves)
+        varied = tuple(i for i, move in enumerate(along) if move is not None)
+
+        def unpacked(laned: Laned) -> tuple[Any, Any, int]:
+            arguments = eqx.combine(jax.tree.unflatten(structure, laned.leaves), rest)
+            return arguments, jax.tree.unflatten(structure, laned.flags), laned.size
+
+        rule = ImplicitRule(
+            defect=lambda laned, result: implicit.defect(*unpacked(laned), result),
+            solve=implicit.solve,
+            varied=varied,
+            batches_well=batches_well,
+        )
+        return result, pushforward(rule, leaves, result, [along[i] for i in varied])
 
     return function
-
-
-_CHUNK = 512
-"""Lanes at a time on CPU: what one step leaves behind must still be in the cache for the
-next. Other devices take the whole batch."""
-
-
-def _in_chunks(run: Callable[[Any, int], Array], arrays: Any, batched: Any, size: int) -> Array:
-    """`run(arrays, size)` in pieces along the batch."""
-    whole = size // _CHUNK
-    if whole < 2 or jax.default_backend() != "cpu":
-        return run(arrays, size)
-    differing, shared = eqx.partition(arrays, batched)
-    cut = whole * _CHUNK
-    chunks = jax.tree.map(lambda x: x[:cut].reshape(whole, _CHUNK, *x.shape[1:]), differing)
-    results = jax.lax.map(lambda chunk: run(eqx.combine(chunk, shared), _CHUNK), chunks)
-    results = results.reshape(cut, *results.shape[2:])
-    if cut == size:
-        return results
-    last = jax.tree.map(lambda x: x[cut:], differing)
-    return jnp.concatenate([results, run(eqx.combine(last, shared), size - cut)])

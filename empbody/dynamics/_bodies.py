@@ -4,7 +4,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..kinematics._lanes import cross, lanes_last, multiply, rotate, select
+from ..kinematics._lanes import cross, halves, lanes_last, multiply, rotate, select
 from ..kinematics._links import LinkMotion
 from ..model import Model
 
@@ -54,11 +54,11 @@ class WorldBodies(eqx.Module):
     @staticmethod
     def of(bodies: LaneBodies, motion: LinkMotion) -> "WorldBodies":
         transform = select(motion.transform, motion.topology.massive_links)
-        turn = transform[:, :, :3]
+        turn, place = halves(transform, 2)
         half = multiply(turn, bodies.inertia)
         return WorldBodies(
             mass=bodies.mass,
-            com=rotate(turn, bodies.com) + (transform[:, :, 3] - motion.origin),
+            com=rotate(turn, bodies.com) + (jnp.squeeze(place, axis=2) - motion.origin),
             inertia=multiply(half, jnp.swapaxes(turn, 1, 2)),
         )
 
@@ -71,8 +71,8 @@ def inertial_wrenches(
     links = motion.topology.massive_links
     velocity = select(motion.velocity, links)
     drift = select(motion.acceleration, links)
-    spin, turn = velocity[:, :3], drift[:, :3]
-    speed = velocity[:, 3:] + cross(spin, world.com)
-    fall = drift[:, 3:] + cross(turn, world.com) + cross(spin, speed) - bodies.gravity
+    (spin, speed), (turn, fall) = halves(velocity), halves(drift)
+    speed = speed + cross(spin, world.com)
+    fall = fall + cross(turn, world.com) + cross(spin, speed) - bodies.gravity
     moment = rotate(world.inertia, turn) + cross(spin, rotate(world.inertia, spin))
     return moment, world.mass[:, None] * fall

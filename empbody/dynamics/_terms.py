@@ -25,8 +25,9 @@ from ..kinematics._links import (
 from ..model import AbstractForce, Model
 from ..rhythms import Identity
 from ._assemble import body_jacobians, composite_is_cheaper, mass_and_bias
-from ._batching import lanes_under_vmap
+from ._batching import Implicit, lanes_under_vmap
 from ._bodies import LaneBodies, WorldBodies
+from ._inverse import lane_inverse
 from ._solve import solve_positive
 
 Coordinates = Float[Array, " nq"]
@@ -116,27 +117,48 @@ def forward_dynamics(
     q, qd = coordinates(model, q=q, qd=qd)
     (push,) = [jnp.zeros_like(q)] if tau is None else coordinates(model, tau=tau)
     time = jnp.asarray(t, dtype=q.dtype)
+    acting = elements and bool(model.forces)
     forward = lanes_under_vmap(
-        functools.partial(_forward, elements=elements and bool(model.forces)),
+        functools.partial(_forward, elements=acting),
         batches_well=not composite_is_cheaper(model.topology, model.nq, _is_identity(model)),
+        implicit=Implicit(functools.partial(_defect, elements=acting), solve_positive),
     )
     return forward((model, q, qd, push, time))
+
+
+def _lane_state(arguments: Any, batched: Any, size: int) -> list[Array]:
+    """q, q̇, τ and t, lanes last; `batched` tells which arguments have a batch axis."""
+    state = [lanes_last(x, flag) for x, flag in zip(arguments[1:], batched[1:], strict=True)]
+    return [jnp.broadcast_to(x, (*x.shape[:-1], size)) for x in state]
 
 
 def _forward(
     arguments: Any, batched: Any, size: int, *, elements: bool
 ) -> Float[Array, "nq lanes"]:
-    """Accelerations, lanes last; `batched` tells which arguments have a batch axis."""
-    model, *state = arguments
-    of_model, *flags = batched
-    state = [lanes_last(x, flag) for x, flag in zip(state, flags, strict=True)]
-    q, qd, push, t = (jnp.broadcast_to(x, (*x.shape[:-1], size)) for x in state)
+    """Accelerations, lanes last."""
+    model, of_model = arguments[0], batched[0]
+    q, qd, push, t = _lane_state(arguments, batched, size)
     jet = lane_jet(model.rhythm, q, qd, of_model.rhythm)
     motion = link_motion(LaneTree.of(model, of_model), q, qd, jet, _is_identity(model))
     mass, need = mass_and_bias(LaneBodies.of(model, of_model), motion)
     if elements:
         push = push + _lane_forces(model, of_model, motion, t)
     return solve_positive(mass, push - need)
+
+
+def _defect(
+    arguments: Any, batched: Any, size: int, qdd: Float[Array, "nq lanes"], *, elements: bool
+) -> tuple[Float[Array, "nq lanes"], Float[Array, "nq nq lanes"]]:
+    """M q̈ + N q̇ - G - τ, zero at the right q̈, and M, as a constant for derivatives."""
+    model, of_model = arguments[0], batched[0]
+    q, qd, push, t = _lane_state(arguments, batched, size)
+    jet = lane_jet(model.rhythm, q, qd, of_model.rhythm)
+    tree, bodies = LaneTree.of(model, of_model), LaneBodies.of(model, of_model)
+    motion = link_motion(tree, q, qd, jet, _is_identity(model), qdd)
+    if elements:
+        push = push + _lane_forces(model, of_model, motion, t)
+    held = jax.lax.stop_gradient((bodies, motion))
+    return lane_inverse(bodies, motion) - push, mass_and_bias(*held)[0]
 
 
 def _is_identity(model: Model) -> bool:

@@ -6,6 +6,8 @@ come from pointer doubling, velocities and accelerations from sums over ancestor
 screws that all refer to one common point, so nothing is done link after link.
 """
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -14,7 +16,7 @@ from jaxtyping import Array, Float
 
 from ..model import Model, Topology
 from ..rhythms import AbstractRhythm, Identity, Jet
-from ._lanes import cross, lanes_last, materialise, mix, multiply, rotate, skew
+from ._lanes import components, cross, halves, lanes_last, materialise, mix, multiply, rotate, skew
 
 
 class LaneTree(eqx.Module):
@@ -82,8 +84,36 @@ def compose(a: Array, b: Array) -> Array:
     return multiply(a, b) + a[:, :, 3:4] * jnp.asarray(_LAST_ROW, dtype=a.dtype)
 
 
+@eqx.filter_custom_jvp
 def link_transforms(tree: LaneTree, f: Float[Array, "nj #lanes"]) -> Float[Array, "nj 3 4 lanes"]:
     """Ground-to-link transforms [R | p] of all links."""
+    return _transforms(tree, f)
+
+
+@link_transforms.def_jvp
+def _(primals: Any, tangents: Any) -> tuple[Array, Array]:
+    """A change of f moves each link by the screws of the joints that carry it, so the sweep
+    over the tree is differentiated only where placements themselves change."""
+    (tree, f), (tree_move, f_move) = primals, tangents
+    if jax.tree.leaves(tree_move):
+        held = (tree_move, None)
+        transform, change = eqx.filter_jvp(_transforms, (tree, f), held)
+    else:
+        transform, change = link_transforms(tree, f), None
+    if f_move is None:
+        return transform, change
+    origin = jax.lax.stop_gradient(transform[tree.topology.order[-1], :, 3][None])
+    screw = screws(tree, transform, origin)
+    moved = mix(tree.topology.ancestors, screw * f_move[:, None])
+    turn, slide = (part[:, :, None] for part in halves(moved))
+    x, y, z, place = components(transform, 2)
+    columns = [cross(turn, x), cross(turn, y), cross(turn, z)]
+    columns.append(slide + cross(turn, place - origin[:, :, None]))
+    swung = jnp.concatenate(columns, axis=2)
+    return transform, swung if change is None else change + swung
+
+
+def _transforms(tree: LaneTree, f: Float[Array, "nj #lanes"]) -> Float[Array, "nj 3 4 lanes"]:
     topology = tree.topology
     revolute = np.asarray(topology.revolute)
     if revolute.all():
@@ -157,11 +187,12 @@ class LinkMotion(eqx.Module):
 
 
 def screws(tree: LaneTree, transform: Array, origin: Array) -> Float[Array, "nj 6 #lanes"]:
-    axis = rotate(transform[:, :, :3], tree.axis)
+    turn, place = halves(transform, 2)
+    axis, place = rotate(turn, tree.axis), jnp.squeeze(place, axis=2)
     revolute = np.asarray(tree.topology.revolute)
     if not revolute.any():
         return jnp.concatenate([jnp.zeros_like(axis), axis], axis=1)
-    arm = cross(transform[:, :, 3] - origin, axis)
+    arm = cross(place - origin, axis)
     if revolute.all():
         return jnp.concatenate([axis, arm], axis=1)
     turns = jnp.asarray(revolute)[:, None, None]
@@ -170,8 +201,9 @@ def screws(tree: LaneTree, transform: Array, origin: Array) -> Float[Array, "nj 
 
 def cross_motion(a: Array, b: Array) -> Array:
     """Rate of change of screw b carried along with velocity a."""
-    angular = cross(a[:, :3], b[:, :3])
-    linear = cross(a[:, :3], b[:, 3:]) + cross(a[:, 3:], b[:, :3])
+    (turn, slide), (spun, carried) = halves(a), halves(b)
+    angular = cross(turn, spun)
+    linear = cross(turn, carried) + cross(slide, spun)
     return jnp.concatenate([angular, linear], axis=1)
 
 
@@ -181,10 +213,13 @@ def link_motion(
     qd: Float[Array, "nq #lanes"],
     jet: Jet,
     identity: bool,
+    qdd: Float[Array, "nq #lanes"] | None = None,
 ) -> LinkMotion:
-    """Motion of all links; `jet` is the rhythm's, lanes last."""
+    """Motion of all links; `jet` is the rhythm's, lanes last. With q̈ = 0 unless given."""
     f, jacobian, curvature = jet if identity else materialise(*jet)
     fd = qd if identity else jnp.sum(jacobian * qd[None], axis=1)
+    if qdd is not None:
+        curvature = curvature + (qdd if identity else jnp.sum(jacobian * qdd[None], axis=1))
     transform = link_transforms(tree, f)
     # Results do not depend on this point, so neither do their derivatives.
     origin = jax.lax.stop_gradient(transform[tree.topology.order[-1], :, 3][None])

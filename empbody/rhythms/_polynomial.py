@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -121,7 +122,8 @@ class Polynomial(AbstractRhythm):
             value = value * v
         columns = jnp.stack([value, *_gradient(factors), second], axis=1)
         out = self.coefficients @ columns  # one product for all: (nj, 1 + nq + 1)
-        return Jet(out[:, 0], out[:, 1:-1], out[:, -1])
+        f, slope, bend = jax.lax.split(out, (1, self.n_in, 1), axis=1)
+        return Jet(f[:, 0], slope, bend[:, 0])
 
     def _factors(self, q: Float[Array, " nq"]) -> list["_Factor"]:
         """For each coordinate, its power in every term with two derivatives, to q."""
@@ -143,16 +145,19 @@ class _Factor(NamedTuple):
 
 
 def _factor(x: Float[Array, ""], e: np.ndarray, scale: Float[Array, ""]) -> _Factor:
-    # Powers by multiplication: x**0 has derivative zero at x = 0, never 0 * inf.
-    powers = [jnp.ones_like(x)]
-    for k in range(1, int(e.max()) + 1):
-        powers.append(x if k == 1 else powers[k // 2] * powers[k - k // 2])
-    table = jnp.stack(powers)
     once = jnp.asarray(e, dtype=x.dtype) / scale
     twice = jnp.asarray(e * (e - 1), dtype=x.dtype) / (scale * scale)
-    return _Factor(
-        table[e], once * table[np.maximum(e - 1, 0)], twice * table[np.maximum(e - 2, 0)]
-    )
+    return _Factor(_raised(x, e), once * _raised(x, e - 1), twice * _raised(x, e - 2))
+
+
+def _raised(x: Float[Array, ""], e: np.ndarray) -> Float[Array, " nterms"]:
+    """x^e for all terms by masked multiplication, which fuses with what is around it; gathers
+    from a table of powers do not, still less their transposes. Negative exponents count as
+    zero, and x^0 has derivative zero at x = 0, never 0 * inf."""
+    out = jnp.ones_like(x, shape=e.shape)
+    for k in range(int(e.max())):
+        out = jnp.where(e > k, out * x, out)
+    return out
 
 
 def _gradient(factors: list[_Factor]) -> list[Float[Array, " nterms"]]:

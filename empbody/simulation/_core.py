@@ -14,9 +14,11 @@ from ..dynamics import forward_dynamics
 from ..model import Model
 from ..muscles import HillState
 from ..muscles._forces import without_muscles
+from . import _lean
 from ._events import AbstractEvent, CoordinateLimit, StateCondition, fired, grouped
 from ._feedback import AbstractFeedback
 from ._first_crossing import FirstCrossing
+from ._lean_adjoint import integrate
 from ._loops import failing_softly
 from ._methods import with_stage_tolerances
 from ._muscles import Drive, as_state, as_vector, known_range, muscle_rates
@@ -187,6 +189,8 @@ def _integrate(
         y, rate = jax.lax.stop_gradient((y0, slope))
         dt0 = _first_step(y, rate, options.rtol, options.atol, t1 - t0)
         dt0 = jnp.where(args.moving, dt0, t1 - t0)
+    if _is_plain(options):
+        return _step_by_step(options, args, ts, y0, slope, dt0)
     rates, packed = _rates, args
     save = [diffrax.SubSaveAt(ts=ts), diffrax.SubSaveAt(t1=True)]
     # Backsolve knows no sub-saves; the last saved state then counts as the final one.
@@ -216,6 +220,73 @@ def _integrate(
         return out, times[0], states[0], times[1][0], states[1][0]
     last = jnp.sum(jnp.isfinite(times)) - 1
     return out, times, states, times[last], states[last]
+
+
+def _is_plain(options: Options) -> bool:
+    """Whether nothing is asked for that only Diffrax's own loop gives."""
+    return (
+        not options.events
+        and not options.dense
+        and type(options.meter) is diffrax.NoProgressMeter
+        and options.adjoint == diffrax.RecursiveCheckpointAdjoint()
+        and _lean.applies(options.solver)
+    )
+
+
+class _MethodOf(eqx.Module):
+    """A method, but for the numbers that derivatives may be asked for."""
+
+    solver: diffrax.AbstractSolver
+    rest: Any
+
+    def __call__(self, numbers: Any) -> _lean.Method:
+        rates, args = eqx.combine(numbers, self.rest)
+        return _lean.Method(self.solver, lambda t, y: rates(t, y, args))
+
+
+def _step_by_step(
+    options: Options, args: _Args, ts: Array, y0: Array, slope: Array, dt0: Array | None
+) -> tuple[diffrax.Solution, Array, Array, Array, Array]:
+    """`_integrate` by the plain loop of steps."""
+    fixed = options.fixed_step
+    steps = _lean.Steps(
+        first=ts[-1] - ts[0] if dt0 is None else dt0,
+        to=fixed if fixed is not None and fixed.ndim else None,
+        rtol=options.rtol,
+        atol=options.atol,
+        longest=options.max_step,
+        adaptive=fixed is None,
+        most=options.max_steps,
+    )
+    # Functions that were given may hold arrays that derivatives are asked for.
+    rates = eqx.filter_closure_convert(_rates, ts[0], y0, args)
+    arrays, rest = eqx.partition((rates, args), eqx.is_inexact_array)
+    last, rows = integrate((y0, slope, arrays), _MethodOf(options.solver, rest), steps, ts)
+    results = diffrax.RESULTS
+    result = results.where(
+        last.state == _lean.TOO_SMALL, results.dt_min_reached, results.max_steps_reached
+    )
+    result = results.where(last.state == _lean.DONE, results.successful, result)
+    times = jnp.where(jnp.arange(ts.shape[0]) < last.row, ts, jnp.inf)
+    out = diffrax.Solution(
+        t0=ts[0],
+        t1=ts[-1],
+        ts=times,
+        ys=rows,
+        interpolation=None,
+        stats={
+            "max_steps": options.max_steps,
+            "num_accepted_steps": last.accepted,
+            "num_rejected_steps": last.tried - last.accepted,
+            "num_steps": last.tried,
+        },
+        result=result,
+        solver_state=None,
+        controller_state=None,
+        made_jump=None,
+        event_mask=None,
+    )
+    return out, times, rows, last.t, last.y
 
 
 @eqx.filter_jit
