@@ -1,6 +1,7 @@
 """A policy that brings the shoulder into a posture, learnt twice: by gradients through the
 simulation, and by a plain policy gradient that sees rewards only."""
 
+import pathlib
 import time
 from collections.abc import Callable
 
@@ -157,7 +158,7 @@ def main(
     plain_updates: int = 150,
     plain_batch: int = 128,
     horizon: int = 25,
-    figure: str | None = "reach_policy.png",
+    figure: str | None = "out/reach_policy.png",
 ) -> dict[str, jax.Array]:
     """Train both ways on the same environment and compare on the same unseen episodes."""
     env = eb.environments.shoulder_reach(drive, dt=0.04, horizon=horizon)
@@ -177,6 +178,7 @@ def main(
     for name, (value, missing) in results.items():
         print(f"{name:24s} return {value:8.2f}, {missing:5.1f}° missing after {horizon * 0.04:g} s")
     if figure is not None:
+        pathlib.Path(figure).parent.mkdir(parents=True, exist_ok=True)
         viz.save(draw(curves, float(results["untrained"][0])), figure)
         print(f"learning curves in {figure}")
     return results | {f"returns {name}": curve[0] for name, curve in curves.items()}

@@ -63,8 +63,8 @@ def test_sizes_and_names(env):
 def test_an_episode_starts_at_rest_in_the_box(env):
     states = jax.vmap(env.reset)(jax.random.split(jax.random.key(3), 200))
     for posture in (states.q, states.target):
-        assert bool(jnp.all((posture >= env.box[0]) & (posture <= env.box[1])))
-        np.testing.assert_allclose(jnp.min(posture, 0), env.box[0], atol=0.05)
+        assert bool(jnp.all((posture >= env.box[:1]) & (posture <= env.box[1:])))
+        np.testing.assert_allclose(jnp.min(posture, axis=0), env.box[0], atol=0.05)
     assert not np.allclose(states.q, states.target)
     assert not np.any(states.qd)
     seen = jax.vmap(env.observe)(states)

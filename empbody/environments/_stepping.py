@@ -43,6 +43,8 @@ def advance(
 ) -> Moving:
     """The classical fourth-order Runge-Kutta method, in `substeps` equal steps."""
     h = duration / substeps
+    # Backwards, what led to a slope is computed again: to keep it costs more.
+    slope = jax.checkpoint(slope, prevent_cse=False)
 
     def stepped(a: Moving, scale: Any, b: Moving) -> Moving:
         return jax.tree.map(lambda x, y: x + scale * y, a, b)
