@@ -8,6 +8,7 @@ from . import (
     calculus as calculus,
     control as control,
     dae as dae,
+    environments as environments,
     fitting as fitting,
     forces as forces,
     io as io,
@@ -125,6 +126,7 @@ from .simulation import (
     CoordinateLimit as CoordinateLimit,
     SimulationError as SimulationError,
     Solution as Solution,
+    failing_softly as failing_softly,
     simulate as simulate,
 )
 

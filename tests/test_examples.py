@@ -84,6 +84,11 @@ def check_shoulder(found):
     assert np.max(np.abs(found["turn"])) > 5
 
 
+def check_reach_policy(found):
+    assert found["through the simulation"][0] > found["untrained"][0] + 0.5
+    assert found["returns from rewards only"].shape == (2,)
+
+
 CASES = {
     "four_bar": ({"duration": 0.1, "rows": 5}, check_four_bar),
     "five_bar": ({"duration": 0.1, "rows": 5, "starts": 2}, check_five_bar),
@@ -91,9 +96,20 @@ CASES = {
     "elbow": ({"duration": 0.2, "rows": 5}, check_elbow),
     "fitting": ({"subjects": 8, "rows": 5}, check_fitting),
     "own_linkage": ({"duration": 0.1, "rows": 5}, check_own_linkage),
+    "reach_policy": (
+        {
+            "updates": 12,
+            "batch": 8,
+            "plain_updates": 2,
+            "plain_batch": 8,
+            "horizon": 8,
+            "figure": None,
+        },
+        check_reach_policy,
+    ),
     "shoulder": ({"rows": 5, "wrapping": False}, check_shoulder),
 }
-SLOW = ("elbow", "fitting", "five_bar", "squeezer")
+SLOW = ("elbow", "fitting", "five_bar", "reach_policy", "squeezer")
 
 
 def test_every_example_is_tested():
@@ -114,3 +130,11 @@ def test_example(name):
 @pytest.mark.slow
 def test_shoulder_as_it_stands():
     check_shoulder(load("shoulder").main(rows=5))
+
+
+def test_figure_of_learning_curves(tmp_path):
+    module = load("reach_policy")
+    curve = [np.array([-70.0, -20.0, -9.0]), np.array([1.0, 2.0, 4.0])]
+    figure = module.draw({"one way": curve, "another": curve}, -71.0)
+    module.viz.save(figure, tmp_path / "curves.png")
+    assert (tmp_path / "curves.png").stat().st_size > 5000

@@ -13,7 +13,7 @@ import pytest
 # below everything.
 LAYERS = (
     ("cli",),
-    ("viz", "bench"),
+    ("viz", "bench", "environments"),
     ("models",),
     ("control",),
     ("pipeline",),

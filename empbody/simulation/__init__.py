@@ -2,6 +2,7 @@
 
 from ._errors import SimulationError
 from ._events import AbstractEvent, CoordinateLimit, Crossing
+from ._loops import failing_softly
 from ._simulate import simulate
 from ._solution import Solution
 from ._status import SimulationStatus
@@ -13,5 +14,6 @@ __all__ = [
     "SimulationError",
     "SimulationStatus",
     "Solution",
+    "failing_softly",
     "simulate",
 ]

@@ -24,6 +24,7 @@ from ._methods import with_stage_tolerances
 from ._muscles import Drive, as_state, as_vector, known_range, muscle_rates
 from ._solution import Solution, closure_errors, energies
 from ._status import judge
+from ._unchecked import unchecked
 
 _DIRECTIONS = {"up": True, "down": False, None: None}
 MONITORS = {"energy": energies, "closure": lambda model, q, qd: closure_errors(model, q)}
@@ -166,12 +167,58 @@ def _good_start(
     return good
 
 
+def _good_times(options: Options, ts: Array) -> Bool[Array, ""]:
+    """Whether all times increase; what was known before compilation was looked at there."""
+    good = jnp.all(ts[1:] > ts[:-1])
+    if options.dt0 is not None:
+        good &= options.dt0 > 0.0
+    steps = options.fixed_step
+    if steps is None:
+        return good
+    if steps.ndim == 0:
+        return good & (steps > 0.0)
+    return good & jnp.all(steps[1:] > steps[:-1]) & (steps[0] == ts[0]) & (steps[-1] == ts[-1])
+
+
 def _in_range(limits: tuple[Array, Array], q: Float[Array, "rows nq"]) -> Bool[Array, ""]:
     """Whether all rows stay in the coordinates' ranges; an event may end on the limit."""
     width = limits[1] - limits[0]
     slack = 1e-6 * jnp.where(jnp.isfinite(width), width, 1.0)  # one-sided ranges have no width
     low, high = limits[0] - slack, limits[1] + slack
     return ~jnp.any((q < low[None]) | (q > high[None]))  # rows not reached are NaN: no verdict
+
+
+def _diffeqsolve(
+    rates: Callable,
+    solver: diffrax.AbstractSolver,
+    t0: Array,
+    t1: Array,
+    dt0: Array | None,
+    y0: Array,
+    args: Any,
+    saveat: diffrax.SaveAt,
+    controller: diffrax.AbstractStepSizeController,
+    adjoint: diffrax.AbstractAdjoint,
+    event: diffrax.Event | None,
+    meter: diffrax.AbstractProgressMeter,
+    max_steps: int,
+) -> diffrax.Solution:
+    return diffrax.diffeqsolve(
+        diffrax.ODETerm(rates),  # pyright: ignore[reportArgumentType]
+        solver,
+        t0=t0,
+        t1=t1,
+        dt0=dt0,
+        y0=y0,
+        args=args,
+        saveat=saveat,
+        stepsize_controller=controller,
+        adjoint=adjoint,
+        event=event,
+        max_steps=max_steps,
+        throw=False,
+        progress_meter=meter,
+    )
 
 
 def _integrate(
@@ -188,6 +235,7 @@ def _integrate(
     else:  # the choice of steps is not differentiated
         y, rate = jax.lax.stop_gradient((y0, slope))
         dt0 = _first_step(y, rate, options.rtol, options.atol, t1 - t0)
+    if dt0 is not None:
         dt0 = jnp.where(args.moving, dt0, t1 - t0)
     if _is_plain(options):
         return _step_by_step(options, args, ts, y0, slope, dt0)
@@ -198,22 +246,10 @@ def _integrate(
     if plain:
         rates, packed = _unpacking(args)
         save = diffrax.SubSaveAt(t0=True, ts=ts[1:])
-    out = diffrax.diffeqsolve(
-        diffrax.ODETerm(rates),  # pyright: ignore[reportArgumentType]
-        solver,
-        t0=t0,
-        t1=t1,
-        dt0=dt0,
-        y0=y0,
-        args=packed,
-        saveat=diffrax.SaveAt(subs=save, dense=options.dense),
-        stepsize_controller=controller,
-        adjoint=options.adjoint,
-        event=_event(options, t0.dtype),
-        max_steps=options.max_steps,
-        throw=False,
-        progress_meter=options.meter,
-    )
+    saveat = diffrax.SaveAt(subs=save, dense=options.dense)
+    event, adjoint = _event(options, t0.dtype), options.adjoint
+    given = (rates, solver, t0, t1, dt0, y0, packed, saveat, controller, adjoint, event)
+    out = unchecked(_diffeqsolve)(*given, options.meter, options.max_steps)
     times: Any = out.ts
     states: Any = out.ys
     if not plain:
@@ -307,7 +343,8 @@ def solve(
         start = jnp.concatenate([start, as_vector(muscles)])
     slope = _rates(ts[0], start, _Args(soft, tau, drive, muscles, jnp.asarray(True)))
     limits = known_range(model, drive)
-    good = _good_start(options, model, limits, start, slope)
+    in_order = _good_times(options, ts)
+    good = in_order & _good_start(options, model, limits, start, slope)
     # A start that is not usable stands still, so that it costs a batch nothing.
     y0 = jnp.where(good | jnp.isfinite(start), start, 0.0)
     out, times, states, t_final, y_final = _integrate(
@@ -340,6 +377,7 @@ def solve(
         qd_final=qd_final,
         status=judge(
             out.result,
+            good_times=in_order,
             good_start=good,
             at_end=t_final >= ts[-1],
             finite=finite,

@@ -28,11 +28,16 @@ class SimulationStatus(eqx.Enumeration):
         "range"
     )
     solver_failed = "simulation: the solver failed"
+    bad_times = (
+        "simulation: ts must increase, dt0 and fixed_step must be positive, and times to step to "
+        "must increase from the first of ts to the last"
+    )
 
 
 def judge(
     result: diffrax.RESULTS,
     *,
+    good_times: Bool[Array, ""],
     good_start: Bool[Array, ""],
     at_end: Bool[Array, ""],
     finite: Bool[Array, ""],
@@ -49,7 +54,8 @@ def judge(
     out = status.where(fine, status.done, out)
     out = status.where(finite & ~in_range, status.left_range, out)
     out = status.where(finite, out, status.not_finite)
-    return status.where(good_start, out, status.bad_start)
+    out = status.where(good_start, out, status.bad_start)
+    return status.where(good_times, out, status.bad_times)
 
 
 def succeeded(status: SimulationStatus) -> Bool[Array, "..."]:
