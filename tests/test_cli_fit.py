@@ -134,6 +134,24 @@ def test_population_and_the_next_subject(folder, capsys) -> None:
     assert "a table of measurements is needed" in refused(capsys, "fit", *ASK)
 
 
+def test_a_family_that_is_too_poor_is_told(folder, capsys) -> None:
+    lines = [lines.split(",") for lines in (folder / "all.csv").read_text().splitlines()]
+    for cells in lines[1:]:  # a bend that no straight line follows
+        cells[4] = f"{float(cells[4]) + (float(cells[2]) - 75.0) ** 2 / 100:.4f}"
+    bent = folder / "bent.csv"
+    bent.write_text("\n".join(map(",".join, lines)) + "\n")
+    out = folder / "straight.json"
+    ask = [bent, *ASK, "--subject", "subject", "--out", out]
+    found = run(capsys, "fit", *ask, "--rhythm", "linear")
+    assert any("linear is too poor for these data" in note for note in found["notes"])
+    found = run(capsys, "fit", folder / "new.csv", "--prior", out, "--calibrate", 5)
+    poor = [note for note in found["notes"] if "too poor for the subjects of the prior" in note]
+    assert len(poor) == 1
+    assert "--rhythm poly:3" in poor[0]
+    found = run(capsys, "fit", bent, *ASK, "--where", "subject=s1", "--rhythm", "poly:2")
+    assert not any("too poor" in note for note in found["notes"])
+
+
 def test_text_says_what_was_done(folder, capsys) -> None:
     lines = (folder / "new.csv").read_text().split()
     short = folder / "short.csv"

@@ -2,13 +2,15 @@
 
 import json
 import os
+import pathlib
 
 import numpy as np
 import pytest
 from test_cli import empbody, only_sentence
 
 from empbody.cli import main
-from empbody.io import Table, read_storage, write_storage
+from empbody.io import Table, read_storage, save_rhythm, write_storage
+from empbody.rhythms import Affine, Named
 
 COORDINATES = ("elv_angle", "shoulder_elv", "shoulder_rot")
 QUICK = ("--no-wrap", "--no-dae", "--quiet")
@@ -89,6 +91,51 @@ def test_own_motion_and_start(tmp_path):
     assert abs(elevation[-1] - 40.0) < 1e-6
 
 
+SPRING = """
+    <ForceSet name="forceset">
+      <objects>
+        <SpringGeneralizedForce name="damped">
+          <coordinate>follow</coordinate>
+          <stiffness>4</stiffness>
+          <rest_length>0.1</rest_length>
+          <viscosity>0.5</viscosity>
+        </SpringGeneralizedForce>
+      </objects>
+    </ForceSet>
+    <MarkerSet name="markerset">"""
+
+
+def test_model_of_a_file_with_its_own_rhythm_and_forces(tmp_path, capsys):
+    text = (pathlib.Path(__file__).parent / "osim" / "couplers_40600.osim").read_text()
+    model = tmp_path / "arm.osim"
+    model.write_text(text.replace('<MarkerSet name="markerset">', SPRING))
+    file = motion(tmp_path / "mine.mot", lead=20.0, aside=5.0)
+    out = tmp_path / "out"
+    command = ["run", "shoulder", "--model", str(model), "--motion", file, "--out", str(out)]
+    assert main([*command, "--no-figures", "--rtol", "1e-7", *QUICK]) == 0
+    words = capsys.readouterr().out
+    assert "de_groot" not in words
+    assert "follow, third with lead; stretch with lead and aside" in words
+    summary = json.loads((out / "summary.json").read_text())
+    assert "own" in summary["rhythm"]
+    assert summary["followers"] == {"follow": ["lead"], "third": ["lead"],
+                                    "stretch": ["lead", "aside"]}  # fmt: skip
+    assert summary["force_elements"] == 1
+    assert summary["force_elements_power_max_W"] > 0.01  # a balance without it would miss that
+    assert summary["checks"]["power_minus_energy_rate_W"] < 1e-10
+
+
+def test_aligned_rhythm_file(tmp_path, capsys):
+    turned = Affine([[-0.1, 0.3]], [1.5])  # far from any scapula's tilt
+    file = tmp_path / "turned.json"
+    save_rhythm(Named(turned, ("plane", "elevation"), ("st_tilt",)), file)
+    options = ["--rhythm", str(file), "--no-figures", "--duration", "0.1", "--rtol", "1e-6"]
+    for align, starts in (((), True), (("--align", "90", "10"), False)):
+        out = str(tmp_path / "out")
+        assert main(["run", "shoulder", "--out", out, *options, *align, *QUICK]) == 0
+        assert ("--align takes that off" in capsys.readouterr().out) is starts
+
+
 @pytest.mark.parametrize(
     ("degrees", "options", "words"),
     [
@@ -115,6 +162,7 @@ def test_motions_that_do_not_fit(tmp_path, capsys, degrees, options, words):
         (["--model", "none.osim"], "there is no file none.osim"),
         (["--q0", "1"], "--q0 needs 3 numbers (elv_angle, shoulder_elv, shoulder_rot), got 1"),
         (["--q0", "0", "190", "0"], "shoulder_elv"),
+        (["--align"], "--align is for a rhythm file"),
         (["--branch", "A"], "--branch is for the four-bar only"),
     ],
 )

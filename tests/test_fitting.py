@@ -4,6 +4,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from scipy.spatial.transform import Rotation
 
@@ -202,6 +203,30 @@ def test_early_stopping_looks_at_validation() -> None:
     )  # fmt: skip
     assert fit.report.converged
     assert fit.report.steps < 3000
+
+
+def test_descent_is_compiled_once_for_new_data() -> None:
+    traced = []
+
+    def update(grads, state, params=None):
+        traced.append("step")
+        return -0.1 * grads, state
+
+    slow = optax.GradientTransformation(lambda params: (), update)
+    goals = [values(truth("linear", nj=2)) * scale for scale in (1.0, 2.0)]
+    fits = [fit_rhythm(X, y, "linear", solver=slow, steps=50) for y in goals]
+    assert len(traced) == 1
+    assert np.abs(fits[0].coefficients - fits[1].coefficients).max() > 1e-3
+
+    def loss(rhythm):  # a user's own; JAX traces it, so it is not called for every step
+        traced.append("loss")
+        return jnp.mean(jax.vmap(rhythm)(jnp.asarray(X)) ** 2)
+
+    start = make_family("linear", X, goals[0])
+    fit_rhythm(X, loss, start, solver="adam", steps=25)
+    once = traced.count("loss")
+    fit_rhythm(X, loss, start, solver="adam", steps=25)
+    assert traced.count("loss") == once
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """The shoulder: rhythm, bones, muscles, and moment arms beside stored ones of OpenSim."""
 
 import csv
+import functools
 import json
 import pathlib
 
@@ -17,7 +18,7 @@ from empbody.models._angle_choice import AngleChoice
 from empbody.models._girdle import Girdle
 from empbody.models._shoulder_axes import joint_basis
 from empbody.models._shoulder_figures import figures
-from empbody.rhythms import ANATOMICAL_ANGLES, Affine, Named, Polynomial
+from empbody.rhythms import ANATOMICAL_ANGLES, AbstractRhythm, Affine, Named, Polynomial
 
 COORDINATES = ("elv_angle", "shoulder_elv", "shoulder_rot")
 MUSCLES = (
@@ -218,6 +219,78 @@ def test_rhythm_from_a_file(tmp_path):
     given = shoulder(rhythm, muscles=False).rhythm(q)
     for path in (tmp_path / "subject.json", str(tmp_path / "subject.json")):
         np.testing.assert_allclose(shoulder(path, muscles=False).rhythm(q), given, atol=1e-15)
+
+
+class OtherLandmarks(AbstractRhythm):
+    """De Groot and Brand's scapula, its frame turned on the bone by a constant."""
+
+    turn: jax.Array
+
+    @property
+    def n_in(self):
+        return 2
+
+    @property
+    def n_out(self):
+        return 3
+
+    def __call__(self, q):
+        y, x, z = DeGroot()(q)[2:]
+        r = turn_y(y) @ turn_x(x) @ turn_z(z) @ self.turn
+        return jnp.stack(
+            [jnp.arctan2(r[0, 2], r[2, 2]), jnp.arcsin(-r[1, 2]), jnp.arctan2(r[1, 0], r[1, 1])]
+        )
+
+
+def about(axis, angle):
+    s, c = jnp.sin(angle), jnp.cos(angle)
+    i, j = (axis + 1) % 3, (axis + 2) % 3
+    turn = jnp.zeros((3, 3)).at[axis, axis].set(1.0)
+    return turn.at[i, i].set(c).at[j, j].set(c).at[i, j].set(-s).at[j, i].set(s)
+
+
+turn_x, turn_y, turn_z = (functools.partial(about, axis) for axis in range(3))
+
+
+def test_other_landmarks_are_aligned_away(model):
+    constant = turn_y(0.35) @ turn_x(-0.2) @ turn_z(0.1)
+    measured = Named(OtherLandmarks(constant), ("plane", "elevation"), ANATOMICAL_ANGLES[3:])
+    q = poses(model, 40)
+    published = jax.vmap(model.rhythm)(q)
+    plain = jax.vmap(shoulder(measured, muscles=False).rhythm)(q)
+    assert np.max(np.abs(plain - published)) > 0.3
+    for pose in ((0.0, 0.0), (0.7, 0.4), (0.7, 0.4, -0.3)):
+        own = shoulder(measured, muscles=False, align=pose)
+        np.testing.assert_allclose(jax.vmap(own.rhythm)(q), published, atol=1e-12)
+    # the angles are still those between the study's landmarks
+    taken = angles_taken(own, q)[:, 3:]
+    np.testing.assert_allclose(taken, jax.vmap(measured)(q[:, :2]), atol=1e-12)
+
+
+def test_aligned_in_one_pose_with_all_angles_given(model, tmp_path):
+    rhythm = fitted(ANATOMICAL_ANGLES)
+    pose = jnp.array([0.5, 0.3, 0.0])
+    own = shoulder(rhythm, muscles=False, align=pose[:2].tolist())
+    np.testing.assert_allclose(own.rhythm(pose), model.rhythm(pose), atol=1e-12)
+    np.testing.assert_allclose(shoulder_angles(own, pose)[2:], rhythm(pose[:2])[2:], atol=1e-12)
+    # from a file: middle plane and least elevation of its data
+    x = np.array([[0.2, 0.3], [0.8, 0.3], [0.2, 1.5], [0.8, 1.9], [0.5, 1.0]])
+    fit = eb.fit_rhythm(
+        x, np.asarray(jax.vmap(rhythm)(jnp.asarray(x)))[:, 5:], "linear",
+        input_names=("plane", "elevation"), target_names=("st_tilt",),
+    )  # fmt: skip
+    eb.save_rhythm(fit, tmp_path / "subject.json")
+    own = shoulder(tmp_path / "subject.json", muscles=False, align=True)
+    np.testing.assert_allclose(own.rhythm(pose), model.rhythm(pose), atol=1e-12)
+
+
+def test_what_cannot_be_aligned():
+    with pytest.raises(ValueError, match="align is for rhythms of anatomical angles"):
+        shoulder("holzbaur", muscles=False, align=True)
+    with pytest.raises(ValueError, match=r"give align=\(plane, elevation\)"):
+        shoulder(fitted(("st_tilt",)), muscles=False, align=True)
+    with pytest.raises(ValueError, match="align is"):
+        shoulder(fitted(("st_tilt",)), muscles=False, align=(0.1,))
 
 
 def test_any_rhythm_of_all_joint_variables():

@@ -100,6 +100,28 @@ def test_what_is_skipped_is_told(tmp_path: pathlib.Path) -> None:
     assert len(read_spartacus(place / "dataset").inputs) == 2
 
 
+def test_columns_are_found_by_name(tmp_path: pathlib.Path) -> None:
+    lines = [line.split(",") for line in (HEADER, row(), row("sagittal plane elevation"))]
+    turned = [",".join([*reversed(cells), "extra"]) for cells in lines]
+    found = read_spartacus(folder(tmp_path / "turned", *turned[1:], header=turned[0]))
+    plain = read_spartacus(folder(tmp_path / "plain", row(), row("sagittal plane elevation")))
+    np.testing.assert_array_equal(found.targets, plain.targets)
+    np.testing.assert_array_equal(found.inputs, plain.inputs)
+
+
+def test_joints_of_the_index_are_named_where_none_fits(tmp_path: pathlib.Path) -> None:
+    rows = (row(joint="scapulo-thoracic"), row(joint="elbow"), row(joint="elbow"))
+    place = folder(tmp_path / "s", *rows)
+    with pytest.raises(FileFormatError, match=r"scapulothoracic.*scapulo-thoracic, elbow\)"):
+        read_spartacus(place)
+
+
+def test_rows_that_are_cut_off_are_named(tmp_path: pathlib.Path) -> None:
+    cut = row().rsplit(",", 3)[0]
+    with pytest.raises(FileFormatError, match=r"line 3.*21 cells under 24 labels"):
+        read_spartacus(folder(tmp_path / "s", row(), cut))
+
+
 @pytest.mark.parametrize(
     ("curves", "message"),
     [

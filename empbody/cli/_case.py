@@ -42,6 +42,8 @@ class Options:
     wrapping: bool = True
     """whether its muscles slide over surfaces"""
     figures: bool = True
+    align: bool | tuple[float, ...] = False
+    """pose (rad) in which a rhythm file is to agree with the published rhythm, or whether"""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -32,6 +32,7 @@ from ._fit_data import (
     seeming_radians,
     subject_column,
 )
+from ._fit_hints import richer_error, too_poor
 from ._fit_report import (
     Tested,
     criteria,
@@ -130,6 +131,7 @@ def _one(
     shown = task.file.family if task.file is not None else str(family)
     notes += cut_down(task, shown, fit.rhythm, xs if prior is None else None)
     train = _errors(fit.rhythm, xs, ys, "fitted rows")
+    notes += _poor(task, shown, data, np.zeros(len(data.inputs)), train if used.all() else None)
     tested = _tested(task, fit, data, test, used, groups, family, options, progress)
     if figure is not None:
         _draw(figure, fit, data, None if used.all() else used, tested, shown)
@@ -200,7 +202,9 @@ def _each(
         "subjects_in_prior": known_subjects(task, names),
         "poses": poses,
         "seconds": time.perf_counter() - begin,
-        "notes": _doubts(task, data) + cut_down(task, task.family, prior.rhythm, None),
+        "notes": _doubts(task, data)
+        + cut_down(task, task.family, prior.rhythm, None)
+        + _poor(task, task.family, data, who, None),
     }
     lines = [f"{task.family}: {len(names)} subjects, each from {count} poses with the prior"]
     return _end(task, progress, summary, [*lines, *errors_table(task, *results)], None, None)
@@ -251,6 +255,7 @@ def _population(
     rows = np.array([subjects.count(s) for s in fit.subjects], dtype=float)[:, None]
     rms = np.sqrt((rows * fit.rms**2).sum(axis=0) / rows.sum())
     train = Tested("every subject's own curve", rms, float(np.sqrt(np.mean(rms**2))))
+    notes += _poor(task, family, data, subjects, train)
     tested = None
     left = fit.left_out
     if test is not None:
@@ -376,6 +381,12 @@ def _write(
         return
     kept = ("rmse_train_deg", "rmse_test_deg", "test", "rows", "subjects", "left_out")
     figures = {name: value for name, value in summary.items() if name in kept}
+    if isinstance(fit, PopulationFit):
+        groups = data.labels[task.arguments.subject]
+        richer = richer_error(data.inputs, data.targets, groups, summary["family"])
+        if richer is not None:
+            left = {"family": summary["rmse_train_deg"]["all"], "richer": math.degrees(richer)}
+            figures["rmse_all_poses_deg"] = left
     figures["levels"] = levels(plain(task.inputs), data.inputs)
     maps = {plain((k,))[0]: v for k, v in task.maps.items()}
     path = pathlib.Path(task.arguments.data)
@@ -402,6 +413,25 @@ def _doubts(task: Task, data: Observations) -> list[str]:
     column = task.arguments.subject or subject_column(task, path)
     names = data.labels.get(column, ()) if column is not None else ()
     return seeming_radians(task, path, data) + leakage(task, path, names)
+
+
+def _poor(
+    task: Task, family: str, data: Observations, groups: Any, train: Tested | None
+) -> list[str]:
+    """A note where the family is too poor for these data, or was for those of the prior.
+
+    `train` is the error where all rows were fitted; else only the prior's file can tell.
+    """
+    if train is not None:
+        richer = richer_error(data.inputs, data.targets, groups, family)
+        found = too_poor(family, train.everything, richer, "these data")
+        if found or task.file is None:
+            return found
+    left = {} if task.file is None else task.file.fit.get("rmse_all_poses_deg", {})
+    if not left:
+        return []
+    own, richer = (math.radians(left[name]) for name in ("family", "richer"))
+    return too_poor(family, own, richer, "the subjects of the prior")
 
 
 def _end(

@@ -40,7 +40,7 @@ COORDINATES = {
 _LOW_ORDER = {"trbdf2": 1e-7}
 # Coordinates that are angles are given in degrees unless --radians.
 _ANGLES = ("five-bar", "squeezer", "shoulder")
-_ONLY_SHOULDER = ("motion", "model", "gains", "load", "no_wrap")
+_ONLY_SHOULDER = ("motion", "model", "gains", "load", "no_wrap", "align")
 _NOT_SHOULDER = ("order", "branch", "mode")
 
 DESCRIPTION = """\
@@ -84,6 +84,10 @@ def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
         help=f"how joint variables are made from coordinates: {', '.join(ROUTES)} (default: "
         f"implicit); for the shoulder {', '.join(SHOULDER_RHYTHMS)} (default: de_groot) or a "
         "rhythm file (.json)")  # fmt: skip
+    add("--align", type=float, nargs="*", metavar="X",
+        help="of a rhythm file: where plane and elevation are these (degrees), bones stand as by "
+        "de_groot, and the rhythm turns them from there; without numbers in the middle plane and "
+        "at the least elevation of the file's data")  # fmt: skip
     add("--motion", metavar="FILE", help="motion that the shoulder follows (.mot, .sto, .csv)")
     add("--model", metavar="FILE.osim", help="model to take instead of the shoulder of ours")
     add("--gains", type=float, nargs="+", metavar="K",
@@ -101,7 +105,8 @@ def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
     add("--atol", type=float, metavar="X", help="default: the same as --rtol")
     add("--max-steps", type=int, default=100_000, metavar="N", help="default: %(default)d")
     add("--q0", type=float, nargs="+", metavar="X", help="coordinates at the start; see units")
-    add("--radians", action="store_true", help="angles of --q0 are in radians, not degrees")
+    add("--radians", action="store_true",
+        help="angles of --q0 and --align are in radians, not degrees")  # fmt: skip
     add(
         "--duration",
         type=float,
@@ -139,7 +144,8 @@ def run(arguments: argparse.Namespace) -> int:
         json.dump(summary, sys.stdout, indent=2)
         sys.stdout.write("\n")
     else:
-        lines = (f"{name}, {options.rhythm} rhythm, {options.solver}", *result.lines)
+        rhythm = "its own" if options.model else options.rhythm
+        lines = (f"{options.model or name}, {rhythm} rhythm, {options.solver}", *result.lines)
         files = ", ".join(summary["files"])
         print(*lines, f"files   {files}", f"        in {out}", sep="\n")
     return 0
@@ -211,6 +217,7 @@ def _options(arguments: argparse.Namespace, name: str) -> Options:
         load=bool(arguments.load),
         wrapping=not arguments.no_wrap,
         figures=not arguments.no_figures,
+        align=_alignment(arguments),
     )
 
 
@@ -234,6 +241,22 @@ def _rhythm(arguments: argparse.Namespace, name: str) -> str:
             f"argument --rhythm: invalid choice: {rhythm!r} (choose from {', '.join(ROUTES)})"
         )
     return rhythm
+
+
+def _alignment(arguments: argparse.Namespace) -> bool | tuple[float, ...]:
+    """Pose (rad) in which a rhythm file is to agree with the published rhythm; True: its own."""
+    if arguments.align is None:
+        return False
+    if arguments.model is not None or not (arguments.rhythm or "").lower().endswith(".json"):
+        raise CommandError("--align is for a rhythm file: give one with --rhythm FILE.json")
+    if len(arguments.align) not in (0, 2):
+        raise CommandError(
+            f"--align needs no number or two (plane, elevation), got {len(arguments.align)}"
+        )
+    if not all(math.isfinite(x) for x in arguments.align):
+        raise CommandError("--align needs finite numbers")
+    angles = arguments.align if arguments.radians else map(math.radians, arguments.align)
+    return tuple(angles) or True
 
 
 def _check_numbers(arguments: argparse.Namespace) -> None:

@@ -20,25 +20,27 @@ from ..control import (
     manuscript_reference,
     track,
 )
-from ..dynamics import inverse_dynamics, mechanical_energy
-from ..io import Table, load, read_motion
+from ..dynamics import applied_forces, inverse_dynamics, mechanical_energy
+from ..io import Table, read_motion
 from ..model import Model
 from ..models import shoulder
 from ..muscles import HillMuscles
-from ..pipeline import in_blocks
+from ..pipeline import in_blocks, turning
 from ..sharing import Sharing, SharingStatus, capacities, outcomes, share
 from ._case import Options, Result, start
 from ._errors import CommandError
 from ._models import readable
 from ._motions import FILE_ONLY
 from ._progress import Progress, Timed, timed
-from ._shoulder_dae import beside_dae, words as dae_words
+from ._shoulder_dae import beside_dae
 from ._shoulder_figures import comparison_figures
-from ._shoulder_notes import about_rhythm, jumps
+from ._shoulder_file import COORDINATES, model_of_file, rhythm_of_file
+from ._shoulder_notes import about_rhythm, held_against, jumps
+from ._shoulder_words import lines_of
 
-COORDINATES = ("elv_angle", "shoulder_elv", "shoulder_rot")
 _RATE = 100.0  # rows per second
 _DURATION = 3.0
+_LEAST_ARM = 1e-4  # m
 _RESERVE = 1.0  # N m at the price of one full activation
 
 
@@ -46,6 +48,8 @@ class Muscles(NamedTuple):
     """What the muscles do along a motion."""
 
     arms: Float[np.ndarray, "rows nq nm"]
+    passive: Float[np.ndarray, "rows nm"]
+    """Force without activation (N)."""
     sharing: Any
     """`Sharing` with NumPy arrays, rows first"""
 
@@ -61,21 +65,25 @@ def run_shoulder(options: Options, progress: Progress) -> Result:
     except ValueError as error:
         raise CommandError("; ".join([str(error), *words])) from error
     q, qd, torques = (np.asarray(x) for x in (followed.q, followed.qd, followed.torques))
-    checks = _checks(model, followed)
+    checks, elements = _checks(model, followed)
     muscles = None
     if isinstance(model.muscles, HillMuscles):
         with progress.stage("moment arms and muscle forces (compiles for a while)"):
             muscles = _muscles(model, q, qd, torques)
         words += jumps(model, time, muscles.arms)
+        short = np.asarray(muscles.sharing.status != SharingStatus.balanced)
+        words += held_against(model, time, muscles.arms, muscles.passive, torques, short)
     if options.rhythm.lower().endswith(".json"):
-        words += about_rhythm(model, options.rhythm, q)
+        words += about_rhythm(model, options.rhythm, q, aligned=bool(options.align))
     dae = None
     if options.dae and options.model is None:
         dae = beside_dae(model, reference, followed, times, gains, options, progress)
     drawn, deviations = {}, None
     if options.model is None and options.figures:
-        drawn, deviations = comparison_figures(options.rhythm, progress)
+        drawn, deviations = comparison_figures(options.rhythm, options.align, progress)
+    own = {} if options.model is None else rhythm_of_file(model)
     summary = {
+        **own,
         "model": options.model or "shoulder",
         "motion": options.motion or "raise and lower the arm (Fig. 19)",
         "q0_unit": "rad",
@@ -85,6 +93,8 @@ def run_shoulder(options: Options, progress: Progress) -> Result:
         "gains_per_s": gains.tolist(),
         "tracking": _tracking_summary(model, followed),
         "checks": checks,
+        "force_elements": len(model.forces),
+        **({} if not model.forces else {"force_elements_power_max_W": elements}),
         "steps": {
             "accepted": int(followed.stats["num_accepted_steps"]),
             "rejected": int(followed.stats["num_rejected_steps"]),
@@ -100,41 +110,16 @@ def run_shoulder(options: Options, progress: Progress) -> Result:
         tables=_tables(model, followed, muscles),
         figures=_figures(model, followed, muscles) | drawn,
         summary=summary,
-        lines=_words(model, summary),
+        lines=lines_of(model, summary),
     )
 
 
 def _model(options: Options) -> Model:
-    if options.model is None:
-        return shoulder(options.rhythm, wrapping=options.wrapping, load=options.load)
-    path = readable(options.model)
-    if path.suffix.lower() != ".osim":
-        raise CommandError(f"{path} is not a model file: its name must end in .osim")
-    if options.load:
-        raise CommandError("--load is for the shoulder of ours: --model brings its own bodies")
-    model = load(path, wrapping=options.wrapping)
-    moved = _columns(options.motion, model) if options.motion else COORDINATES
-    held = [name for name in model.coordinate_names if name not in moved]
-    absent = [name for name in moved if name not in model.coordinate_names]
-    if absent:
-        there = ", ".join(model.coordinate_names)
-        raise CommandError(
-            f"{path} has no coordinate {', '.join(absent)}, which the motion moves; give "
-            f"one of its own with --motion (there are {there})"
-        )
-    if not held:
-        return model
-    index = [model.coordinate_index(name) for name in held]
-    lock = {n: float(model.default_q[i]) for n, i in zip(held, index, strict=True)}
-    return load(path, lock=lock, wrapping=options.wrapping)
-
-
-def _columns(motion: str | None, model: Model) -> tuple[str, ...]:
-    """Coordinates that a motion file moves."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found = read_motion(readable(str(motion)), model, missing="default", remedies=FILE_ONLY)
-    return tuple(name for name in found.coordinates if name not in found.filled)
+    if options.model is not None:
+        return model_of_file(options)
+    return shoulder(
+        options.rhythm, wrapping=options.wrapping, load=options.load, align=options.align
+    )
 
 
 def _reference(
@@ -202,36 +187,38 @@ def _followed(
 
 
 @eqx.filter_jit
-def _needed(model: Model, followed: Tracking) -> tuple[Array, Array]:
-    """Inverse dynamics of the realised motion, and the rate of mechanical energy (W)."""
+def _needed(model: Model, followed: Tracking) -> tuple[Array, Array, Array]:
+    """Of the realised motion: inverse dynamics, power of the model's own force elements (W),
+    and the rate of the skeleton's kinetic energy and energy of weight (W)."""
     elements = bool(model.forces)
+    skeleton = eqx.tree_at(lambda m: m.forces, model, ())
 
-    def rate(q: Array, qd: Array, qdd: Array) -> Array:
-        energy = functools.partial(mechanical_energy, model)
-        return jax.jvp(energy, (q, qd), (qd, qdd))[1]
+    def row(t: Array, q: Array, qd: Array, qdd: Array) -> tuple[Array, Array, Array]:
+        energy = functools.partial(mechanical_energy, skeleton)
+        need = inverse_dynamics(model, q, qd, qdd, t=t, elements=elements)
+        own = applied_forces(model, q, qd, t) @ qd
+        return need, own, jax.jvp(energy, (q, qd), (qd, qdd))[1]
 
-    need = jax.vmap(lambda t, q, v, a: inverse_dynamics(model, q, v, a, t=t, elements=elements))
-    return (
-        need(followed.ts, followed.q, followed.qd, followed.qdd),
-        jax.vmap(rate)(followed.q, followed.qd, followed.qdd),
-    )
+    return jax.vmap(row)(followed.ts, followed.q, followed.qd, followed.qdd)
 
 
-def _checks(model: Model, followed: Tracking) -> dict[str, float]:
-    need, rate = _needed(model, followed)
-    return {
+def _checks(model: Model, followed: Tracking) -> tuple[dict[str, float], float]:
+    """What must vanish, and the largest power of springs, dampers and their like (W)."""
+    need, own, rate = _needed(model, followed)
+    checks = {
         "torques_minus_inverse_dynamics_N_m": _largest(followed.torques - need),
-        "power_minus_energy_rate_W": _largest(followed.power - rate),
+        "power_minus_energy_rate_W": _largest(followed.power + own - rate),
     }
+    return checks, _largest(own)
 
 
 @eqx.filter_jit
-def _rows(model: Model, q: Array, qd: Array, tau: Array) -> tuple[Array, Sharing]:
+def _rows(model: Model, q: Array, qd: Array, tau: Array) -> tuple[Array, Array, Sharing]:
     """Moment arms and activations together, so that paths are compiled once."""
 
-    def row(q: Array, qd: Array, tau: Array) -> tuple[Array, Sharing]:
+    def row(q: Array, qd: Array, tau: Array) -> tuple[Array, Array, Sharing]:
         arms, active, passive = capacities(model, q, qd)
-        return arms, share(arms, active, passive, tau, reserves=_RESERVE)
+        return arms, passive, share(arms, active, passive, tau, reserves=_RESERVE)
 
     return jax.vmap(row)(q, qd, tau)
 
@@ -269,17 +256,22 @@ def _figures(model: Model, followed: Tracking, muscles: Muscles | None) -> dict[
     }
     drawn: dict[str, Any] = {
         "fig19_tracking.png": functools.partial(
-            viz.tracking, time, np.asarray(followed.desired.q), errors, names=names
+            viz.tracking, time, np.asarray(followed.desired.q), errors, names=names,
+            turning=turning(model),
         ),
         "fig20_torques.png": functools.partial(
             viz.torques, time, np.asarray(followed.torques), names=names,
-            title="Torques that make the shoulder follow",
+            title="Torques that make the model follow",
         ),
     }  # fmt: skip
     if muscles is not None:
+        # With most coordinates of a file at rest, most of its muscles have nothing to do.
+        some = np.flatnonzero(np.abs(muscles.arms).max(axis=(0, 1)) > _LEAST_ARM)
+        left = model.nm - some.size
         drawn["fig21_muscle_forces.png"] = functools.partial(
-            viz.muscle_forces, time, muscles.sharing.forces, muscles.sharing.activations,
-            names=model.muscle_names,
+            viz.muscle_forces, time, muscles.sharing.forces[:, some],
+            muscles.sharing.activations[:, some], names=[model.muscle_names[m] for m in some],
+            note=f"; {left} muscles that move none of these coordinates are left out" * bool(left),
         )  # fmt: skip
     return drawn
 
@@ -304,50 +296,6 @@ def _muscle_summary(model: Model, muscles: Muscles) -> dict[str, Any]:
         "peak_activation": _named(model.muscle_names, found.activations.max(axis=0)),
         "peak_force_N": _named(model.muscle_names, found.forces.max(axis=0)),
     }
-
-
-def _words(model: Model, summary: Mapping[str, Any]) -> tuple[str, ...]:
-    errors, rates = (summary["tracking"][k] for k in summary["tracking"])
-    steps, walls, checks = (summary[k] for k in ("steps", "wall_times_s", "checks"))
-    width = max(len(n) for n in model.coordinate_names)
-    lines = ["largest tracking error, and torque"]
-    lines += [
-        f"  {n:<{width}}  {errors[n]:.1e} rad  {rates[n]:.1e} rad/s  "
-        f"{summary['peak_torque_N_m'][n]:7.2f} N m"
-        for n in model.coordinate_names
-    ]
-    lines.append(
-        f"ODE     {steps['accepted']} steps ({steps['rejected']} rejected), "
-        f"{1e3 * walls['run']:.1f} ms after {walls['compile']:.1f} s of compiling; torques are "
-        f"inverse dynamics to {checks['torques_minus_inverse_dynamics_N_m']:.0e} N m, power is "
-        f"the rate of energy to {checks['power_minus_energy_rate_W']:.0e} W"
-    )
-    if "dae" in summary:
-        lines.append(dae_words(summary["dae"]))
-    if "moment_arms_against_opensim" in summary:
-        most = max(summary["moment_arms_against_opensim"].values())
-        lines.append(
-            f"        (Figs. 14, 15: moment arms with Holzbaur's rhythm and straight paths are "
-            f"OpenSim's to {most:.0e} m)"
-        )
-    if "muscles" in summary:
-        lines += _muscle_words(summary["muscles"], summary["rows"])
-    lines += [f"note: {note}" for note in summary["notes"]]
-    return tuple(lines)
-
-
-def _muscle_words(muscles: Mapping[str, Any], rows: int) -> list[str]:
-    peak = sorted(muscles["peak_activation"].items(), key=lambda item: -item[1])[:4]
-    busy = ", ".join(f"{n} {a:.2f} ({muscles['peak_force_N'][n]:.0f} N)" for n, a in peak)
-    lines = [f"muscles most active: {busy}"]
-    short = rows - muscles["outcomes"].get("balanced", 0)
-    if short:
-        reserves = ", ".join(f"{n} {v:.2g}" for n, v in muscles["largest_reserve_N_m"].items())
-        lines.append(
-            f"        in {short} of {rows} rows the muscles cannot give the torques: reserves of "
-            f"at most {reserves} N m fill in"
-        )
-    return lines
 
 
 def _named(names: tuple[str, ...], values: Any) -> dict[str, float]:

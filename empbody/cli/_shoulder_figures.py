@@ -38,7 +38,7 @@ _SHOWN = ("DELT2", "SUPSP", "SUBSC", "PECM3")
 
 
 def comparison_figures(
-    rhythm: str, progress: Progress
+    rhythm: str, align: bool | tuple[float, ...], progress: Progress
 ) -> tuple[dict[str, Callable[[], Figure]], dict[str, float]]:
     """Figures by file name, and the largest difference from OpenSim's moment arms (m)."""
     with progress.stage("moment arms over the whole range, beside OpenSim's"):
@@ -63,8 +63,9 @@ def comparison_figures(
         return figures, deviations
     with progress.stage("what the rhythm changes over planes and elevations"):
         # The file's own rhythm is seen against the published one, that against its shorter form.
-        pair = (rhythm, other) if rhythm in _OTHERS else (other, rhythm)
-        this, that = (shoulder(r, wrapping=False, muscles=_SHOWN) for r in pair)
+        mine = shoulder(rhythm, wrapping=False, muscles=_SHOWN, align=align)
+        published = shoulder(other, wrapping=False, muscles=_SHOWN)
+        this, that = (mine, published) if rhythm in _OTHERS else (published, mine)
         figures[file] = functools.partial(
             viz.rhythm_difference, rhythm_difference(this, that), _SHOWN, title=words
         )

@@ -2,7 +2,7 @@
 leave their data or the model's anatomy."""
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from ..io import read_rhythm_file
 from ..kinematics import body_transforms
@@ -38,7 +38,32 @@ def jumps(
     return found
 
 
-def about_rhythm(model: Model, file: str, q: Float[np.ndarray, "rows nq"]) -> list[str]:
+def held_against(
+    model: Model,
+    time: Float[np.ndarray, " rows"],
+    arms: Float[np.ndarray, "rows nq nm"],
+    passive: Float[np.ndarray, "rows nm"],
+    torques: Float[np.ndarray, "rows nq"],
+    short: Bool[np.ndarray, " rows"],
+) -> list[str]:
+    """The muscle whose stretched fibres load a coordinate most, where muscles cannot give the
+    torques and that load alone is larger than any torque asked for."""
+    loads = np.abs(arms * passive[:, None]) * short[:, None, None]
+    row, k, m = np.unravel_index(np.argmax(loads), loads.shape)
+    if not loads[row, k, m] > np.max(np.abs(torques)):
+        return []
+    return [
+        f"{model.muscle_names[m]} is stretched so far at {time[row]:.2f} s that it pulls with "
+        f"{passive[row, m]:.0f} N without activation, which over a moment arm of "
+        f"{1e3 * arms[row, k, m]:.0f} mm loads {model.coordinate_names[k]} by "
+        f"{loads[row, k, m]:.0f} N m, more than the motion needs: look at its path and at its "
+        "slack length"
+    ]
+
+
+def about_rhythm(
+    model: Model, file: str, q: Float[np.ndarray, "rows nq"], *, aligned: bool
+) -> list[str]:
     """Which angles a file gives, where the motion leaves its data, and how far the scapula
     starts from where the published rhythm has it."""
     rhythm = read_rhythm_file(file)
@@ -65,6 +90,7 @@ def about_rhythm(model: Model, file: str, q: Float[np.ndarray, "rows nq"]) -> li
     if angle > _FAR:
         found.append(
             f"the scapula starts {angle:.0f}° from where de Groot & Brand's rhythm has it: angles "
-            "between other bone landmarks than theirs turn it as a whole (docs/shoulder.md)"
+            "between other bone landmarks than theirs turn it as a whole"
+            + ("" if aligned else "; --align takes that off (docs/shoulder.md)")
         )
     return found

@@ -1,6 +1,6 @@
 """Computed torque: the law that makes tracking errors die out critically damped."""
 
-from typing import Any
+from typing import Any, Literal
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -51,21 +51,29 @@ class ComputedLoop(AbstractFeedback):
 
     M q̈ - τ = G - N q̇ + force elements and q̈ = Q_d,
 
-    whose second line gives the accelerations and whose first then gives the torques. With
-    `through_plant`, accelerations are the model's answer to the torques instead, equal up
-    to rounding.
+    whose second line gives the accelerations and whose first then gives the torques. `answer`
+    says what is integrated:
+
+    - "wanted": Q_d. Nobody asks for torques between the saved rows, so none are computed.
+    - "system": the same; torques are computed at every stage, and where there are none (no
+      pose, no finite force) there is no acceleration either.
+    - "plant": the model's answer to the torques, equal to Q_d up to rounding.
     """
 
     reference: AbstractReference
     gains: Float[Array, " nq"]
-    through_plant: bool = eqx.field(static=True, default=False)
+    answer: Literal["wanted", "system", "plant"] = eqx.field(static=True, default="wanted")
 
     def respond(
         self, model: Model, t: Any, q: Float[Array, " nq"], qd: Float[Array, " nq"]
     ) -> tuple[Float[Array, " nq"], Float[Array, " nq"]]:
         wanted = _wanted(self.reference, self.gains, t, q, qd)
         qdd, torques = forced(model, q, qd, wanted, t=t)
-        return (qdd if self.through_plant else wanted), torques
+        if self.answer == "plant":
+            return qdd, torques
+        if self.answer == "system":
+            wanted = jnp.where(jnp.isfinite(torques), wanted, jnp.nan)
+        return wanted, torques
 
 
 def _wanted(

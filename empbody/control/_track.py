@@ -16,6 +16,7 @@ from ..model._checks import is_concrete
 from ..simulation import SimulationError, SimulationStatus, Solution, simulate
 from ..simulation._inputs import state_vector, times
 from ..simulation._loops import failing_softly, why_open
+from ._forced import forced
 from ._reference import AbstractReference, CurveReference, Desired, as_reference
 from ._torque import ComputedLoop, ComputedTorque, as_gains
 from ._tracking import Tracking
@@ -33,6 +34,7 @@ def track(
     q0: Any = None,
     qd0: Any = None,
     plant: Model | None = None,
+    every_stage: bool = False,
     lowpass: float | None = None,
     spline: float | Literal["auto"] | None = None,
     solver: str | diffrax.AbstractSolver = "rkf45",
@@ -63,6 +65,8 @@ def track(
     - `q0`, `qd0`: start; the reference's own if absent.
     - `plant`: the model that moves, if it is not the one that the controller believes in: with
       other masses, say. The same model again is allowed.
+    - `every_stage`: compute torques at every stage of the solver, as a controller in the loop
+      does, and not only at the saved rows. The motion is the same; for comparisons of cost.
     - `solver`, `rtol`, `atol`, `max_steps`: as for `eb.simulate`, as are further `options`
       (`dt0`, `fixed_step`, `max_step`, `adjoint`, `progress`, `throw`).
 
@@ -90,7 +94,8 @@ def track(
     rate = desired.qd[0] if qd0 is None else state_vector("qd0", qd0, model)
     controller = ComputedTorque(soft, follow, wide)
     itself = plant is None or plant is model
-    loop = ComputedLoop(follow, wide, plant is model) if itself else controller
+    answer = "plant" if plant is model else "system" if every_stage else "wanted"
+    loop = ComputedLoop(follow, wide, answer) if itself else controller
     solution = simulate(
         moved,
         start,
@@ -103,7 +108,8 @@ def track(
         max_steps=max_steps,
         **options,
     )
-    torques, qdd = _rows(controller, failing_softly(moved), when, solution.q, solution.qd)
+    other = None if itself else failing_softly(moved)
+    torques, qdd = _rows(controller, other, when, solution.q, solution.qd)
     found = Tracking(
         ts=when,
         q=solution.q,
@@ -146,15 +152,22 @@ def along(reference: AbstractReference, ts: Float[Array, " nt"]) -> Desired:
 @eqx.filter_jit
 def _rows(
     controller: ComputedTorque,
-    plant: Model,
+    plant: Model | None,
     ts: Float[Array, " nt"],
     q: Float[Array, "nt nq"],
     qd: Float[Array, "nt nq"],
 ) -> tuple[Float[Array, "nt nq"], Float[Array, "nt nq"]]:
-    """Torques and accelerations at the saved rows."""
-    torques = jax.vmap(controller)(ts, q, qd)
-    qdd = jax.vmap(lambda t, x, v, tau: forward_dynamics(plant, x, v, tau, t=t))(ts, q, qd, torques)
-    return torques, qdd
+    """Torques and accelerations at the saved rows; without a `plant`, of the model itself."""
+
+    def row(t: Array, q: Array, qd: Array) -> tuple[Array, Array]:
+        if plant is not None:
+            torques = controller(t, q, qd)
+            return torques, forward_dynamics(plant, q, qd, torques, t=t)
+        wanted = controller.acceleration(t, q, qd)
+        qdd, torques = forced(controller.model, q, qd, wanted, t=t)
+        return torques, qdd
+
+    return jax.vmap(row)(ts, q, qd)
 
 
 def _own_times(follow: AbstractReference, reference: Any) -> Any:

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
@@ -159,6 +160,16 @@ def _aims(
     return Angles(jnp.asarray(table, dtype=float))
 
 
+class _OwnLoss(eqx.Module):
+    """A user's loss of the rhythm that coefficients give."""
+
+    coefficients: Coefficients
+    loss: Callable[[AbstractRhythm], Array]
+
+    def value(self, z: Array) -> Array:
+        return self.loss(self.coefficients.rhythm(z))
+
+
 def _to_scalar(
     loss: Callable[[AbstractRhythm], Array],
     codec: Coefficients,
@@ -178,8 +189,7 @@ def _to_scalar(
     if chosen in ("exact", "lm"):
         raise ValueError(f'solver = "{chosen}" needs residuals; a scalar loss takes "lbfgs"')
     found = descend(
-        lambda codec, z: loss(codec.rhythm(z)),
-        codec,
+        _OwnLoss(codec, loss),
         codec.vector(),
         named_optimiser(chosen, rate),
         steps=steps,

@@ -167,7 +167,6 @@ def descend_parameters(
     if not np.isfinite(float(loss_at(problem, z0))):
         _refuse(problem, z0)
     found = descend(
-        lambda p, z: p.value(z),
         problem,
         z0,
         named_optimiser(solver, rate),

@@ -1,7 +1,8 @@
 """Ways to the least sum of squares: exact, Levenberg-Marquardt, gradient descent."""
 
+import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -98,10 +99,22 @@ def _marquardt(problem: Problem, starts: Array, tolerance: float, steps: int) ->
     return jax.vmap(one)(starts)
 
 
-def named_optimiser(name: Any, rate: float | None) -> optax.GradientTransformation:
+@runtime_checkable
+class Descendable(Protocol):
+    """What gradient descent can be asked for: a loss of one vector. Its arrays may change
+    from call to call without compiling anew, so it must be a tree of JAX."""
+
+    def value(self, z: Float[Array, " r"], /) -> Float[Array, ""]: ...
+
+
+def named_optimiser(name: Any, rate: float | None) -> optax.GradientTransformationExtraArgs:
     """An Optax optimiser from a name ("adam", "lbfgs", ...), or itself."""
-    if not isinstance(name, str):
-        return name
+    return _by_name(name, rate) if isinstance(name, str) else _extended(name)
+
+
+# The same name gives the same functions, so what was compiled with them is found again.
+@functools.cache
+def _by_name(name: str, rate: float | None) -> optax.GradientTransformationExtraArgs:
     if name == "lbfgs":
         return optax.lbfgs() if rate is None else optax.lbfgs(rate)
     make: Any = getattr(optax, name, None)
@@ -110,14 +123,43 @@ def named_optimiser(name: Any, rate: float | None) -> optax.GradientTransformati
             f'solver = "{name}"; "auto", "exact", "lm", or an optimiser of Optax such as "adam" '
             'or "lbfgs" is expected'
         )
-    return cast(optax.GradientTransformation, make(1e-2 if rate is None else rate))
+    made = cast(optax.GradientTransformation, make(1e-2 if rate is None else rate))
+    return optax.with_extra_args_support(made)
+
+
+@functools.lru_cache(maxsize=16)
+def _extended(optimiser: optax.GradientTransformation) -> optax.GradientTransformationExtraArgs:
+    return optax.with_extra_args_support(optimiser)
+
+
+@eqx.filter_jit
+def _chunk(problem: Any, carry: Any, optimiser: Any, watch: Any) -> Any:
+    """Some steps: (z, the optimiser's state, best value seen, z there), and best values."""
+
+    def step(carry: Any, _: None) -> tuple[Any, Array]:
+        z, state, best, kept = carry
+        now, slope = jax.value_and_grad(problem.value)(z)
+        seen = now if watch is None else watch(problem, z)
+        better = seen < best
+        best, kept = jnp.where(better, seen, best), jnp.where(better, z, kept)
+        updates, state = optimiser.update(
+            slope, state, z, value=now, grad=slope, value_fn=problem.value
+        )
+        return (optax.apply_updates(z, updates), state, best, kept), best
+
+    return jax.lax.scan(step, carry, None, length=_CHUNK)
+
+
+@eqx.filter_jit
+def _look(problem: Any, z: Array, watch: Any) -> tuple[Array, Array]:
+    now = problem.value(z)
+    return now, now if watch is None else watch(problem, z)
 
 
 def descend(
-    value: Callable[[Any, Array], Array],
-    problem: Any,
+    problem: Descendable,
     z0: Float[Array, " r"],
-    optimiser: optax.GradientTransformation,
+    optimiser: optax.GradientTransformationExtraArgs,
     *,
     steps: int,
     patience: int,
@@ -129,31 +171,14 @@ def descend(
 
     "Nothing" is a gain of less than `tolerance` of the value. `watch` is what is looked at
     for that (a validation loss), instead of what is minimised; the best z seen is kept.
+    Compiled once for problems of one structure and optimisers of one name and rate.
     """
-    optimiser = optax.with_extra_args_support(optimiser)
-    watched = value if watch is None else watch
-
-    @eqx.filter_jit
-    def chunk(problem: Any, carry: Any) -> Any:
-        def step(carry: Any, _: None) -> tuple[Any, Array]:
-            z, state, best, kept = carry
-            now, slope = jax.value_and_grad(lambda x: value(problem, x))(z)
-            seen = now if watch is None else watched(problem, z)
-            better = seen < best
-            best, kept = jnp.where(better, seen, best), jnp.where(better, z, kept)
-            updates, state = optimiser.update(
-                slope, state, z, value=now, grad=slope, value_fn=lambda x: value(problem, x)
-            )
-            return (optax.apply_updates(z, updates), state, best, kept), best
-
-        return jax.lax.scan(step, carry, None, length=_CHUNK)
-
     best = jnp.asarray(jnp.inf, dtype=z0.dtype)
     carry = (z0, optimiser.init(z0), best, z0)
     reference, since, done, taken = np.inf, 0, False, 0
     history: list[float] = []
     while taken < steps and not done:
-        carry, trace = chunk(problem, carry)
+        carry, trace = _chunk(problem, carry, optimiser, watch)
         for now in np.asarray(trace).tolist():
             taken += 1
             history.append(now)
@@ -165,12 +190,11 @@ def descend(
         if progress is not None:
             progress(min(taken, steps), steps)
     # The last step's point has not been looked at yet.
-    look = eqx.filter_jit(lambda problem, z: (value(problem, z), watched(problem, z)))
-    now, last = (float(x) for x in look(problem, carry[0]))
+    now, last = (float(x) for x in _look(problem, carry[0], watch))
     best, z = float(carry[2]), carry[0]
     if not np.isfinite(best) and not np.isfinite(last):
         raise ValueError("the loss is not finite from the start; check the data and the rhythm")
     if not last < best:
         z, last = carry[3], best
-        now = best if watch is None else float(look(problem, z)[0])
+        now = best if watch is None else float(_look(problem, z, watch)[0])
     return Found(z, now, done, taken, 0, (*history, last))

@@ -1,9 +1,9 @@
 """A fit's problem, and the way through it: square loss first, then a robust one."""
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -162,7 +162,6 @@ def _iterate(problem: Problem, options: Options, start: Float[Array, " r"]) -> t
         watch = _watcher(problem, options.validation)
     for shift in _perturbations(problem, options):
         found = descend(
-            lambda p, z: p.value(z),
             problem,
             start + shift,
             named_optimiser(options.solver, options.rate),
@@ -178,13 +177,23 @@ def _iterate(problem: Problem, options: Options, start: Float[Array, " r"]) -> t
     return best, options.solver if isinstance(options.solver, str) else "Optax"
 
 
-def _watcher(problem: Problem, validation: tuple[Any, Any]) -> Callable[[Any, Array], Array]:
+class _Validation(eqx.Module):
+    """Mean square error on data that early stopping looks at."""
+
+    inputs: Float[Array, "n nq"]
+    targets: Float[Array, "n k"]
+
+    def __call__(self, problem: Problem, z: Float[Array, " r"]) -> Float[Array, ""]:
+        return jnp.mean((jax.vmap(problem.rhythm(z))(self.inputs) - self.targets) ** 2)
+
+
+def _watcher(problem: Problem, validation: tuple[Any, Any]) -> _Validation:
     xs, ys = (jnp.asarray(as_table(k, v, None), dtype=float)
               for k, v in zip(("validation inputs", "validation targets"), validation,
                               strict=True))  # fmt: skip
     if not isinstance(problem.targets, Angles):
         raise ValueError("validation for early stopping needs targets that are joint variables")
-    return lambda p, z: jnp.mean((jax.vmap(p.rhythm(z))(xs) - ys) ** 2)
+    return _Validation(xs, ys)
 
 
 def _perturbations(problem: Problem, options: Options) -> Float[Array, "s r"]:

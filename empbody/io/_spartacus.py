@@ -109,9 +109,12 @@ def read_spartacus(
     known = dict(PLANES if planes is None else planes)
     wanted = None if sequences is None else {_sequence(s) for s in sequences}
     words = None if studies is None else [s.lower() for s in studies]
-    parts, skipped = [], []
+    parts, skipped, joints = [], [], []
     for line, row in _rows(index):
-        if row["joint"].lower() != joint or not _chosen(row, words):
+        if not _chosen(row, words):
+            continue
+        if row["joint"].lower() != joint:
+            joints += [row["joint"]] * (row["joint"] not in joints)
             continue
         words_of_name = (row["dataset_authors"], row["folder"].split("/")[-1], row["shoulder_id"])
         subject = " ".join(word for word in words_of_name if word)
@@ -125,6 +128,7 @@ def read_spartacus(
         parts.append((subject, row["humeral_motion"], elevation, angles, seen))
     if not parts:
         why = "; ".join(f"line {s.line}: {s.reason}" for s in skipped[:4])
+        why = why or f"the joints of these rows are {_text.some(joints)}" * bool(joints)
         raise FileFormatError(
             index, f"no curves of the {joint} joint to read" + (f" ({why})" if why else "")
         )

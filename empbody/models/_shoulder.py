@@ -26,6 +26,7 @@ def shoulder(
     load: bool | str = False,
     tendon: Literal["elastic", "rigid"] = "rigid",
     gravity: Any = (0.0, -9.80665, 0.0),
+    align: bool | Sequence[float] = False,
 ) -> Model:
     """The right shoulder: thorax (fixed), clavicle, scapula, humerus.
 
@@ -48,6 +49,9 @@ def shoulder(
       elbow straight and forearm and wrist neutral.
     - `tendon`: of all muscles, "rigid" or "elastic".
     - `gravity`: in thorax axes (m/s²).
+    - `align`: a pose (plane, elevation, in rad) in which the bones stand as by "de_groot",
+      whatever landmarks a fitted rhythm was measured between; its turns from there are kept.
+      True takes the pose from a rhythm file: middle plane and least elevation of its data.
 
     Geometry, ranges and muscles are Holzbaur et al.'s (2005), inertias those of DAS3
     (Chadwick et al. 2014); the data file names all sources. Joint variables beyond the
@@ -60,7 +64,7 @@ def shoulder(
     return Model.build(
         coordinates=COORDINATES,
         bodies=bones(exact=rhythm == "holzbaur") + (forearm_and_hand() if load else []),
-        rhythm=shoulder_rhythm(rhythm, variables()),
+        rhythm=shoulder_rhythm(rhythm, variables(), align),
         ranges={name: tuple(ends) for name, ends in given["coordinates"].items()},
         muscles=[muscle(name, wrapping, tendon) for name in names],
         surfaces=surfaces(wrapping, names),

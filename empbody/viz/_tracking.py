@@ -23,9 +23,12 @@ def tracking(
     errors: Mapping[str, PerCoordinate],
     *,
     names: Sequence[str],
+    turning: Sequence[bool] | None = None,
     title: str = "Desired motion, and how far the controlled model is from it",
 ) -> Figure:
     """Desired coordinates (rad, drawn in degrees) and the size of tracking errors (rad).
+
+    Coordinates for which `turning` is False are lengths (m, drawn in cm and named so).
 
     `errors` maps a name to errors per coordinate: each a panel, on a logarithmic axis, which
     says which coordinates are followed exactly and have no curve.
@@ -33,14 +36,16 @@ def tracking(
     figure = new_figure((6.5, 3.0 + 1.5 * len(errors)))
     panels = figure.subplots(1 + len(errors), 1, height_ratios=(2.0, *[1.0] * len(errors)))
     panels = list(np.atleast_1d(panels))
-    degrees = np.degrees(desired)
+    turns = [True] * len(names) if turning is None else list(turning)
+    degrees = desired * np.where(turns, np.degrees(1.0), 100.0)
+    labels = [n if angle else f"{n} (cm)" for n, angle in zip(names, turns, strict=True)]
     for k in range(desired.shape[1]):
         panels[0].plot(time, degrees[:, k], color=PALETTE[k % len(PALETTE)])
     share_time(panels, time)
     panels[0].margins(y=0.08)
     panels[0].set_ylabel("desired angle (°)")
     panels[0].set_title(title)
-    label_ends(panels[0], float(time[-1]), degrees[-1].tolist(), names)
+    label_ends(panels[0], float(time[-1]), degrees[-1].tolist(), labels)
     for ax, (what, values) in zip(panels[1:], errors.items(), strict=True):
         for k in range(values.shape[1]):
             colour = PALETTE[k % len(PALETTE)]
@@ -96,6 +101,7 @@ def muscle_forces(
     *,
     names: Sequence[str],
     title: str = "Muscle forces (N, passive ones included) and activations",
+    note: str = "",
 ) -> Figure:
     """One small panel per muscle (Ehsani 2016, Fig. 21): force as a line (N, axes of their
     own), activation as a grey area between 0 and 1 (axis at the right)."""
@@ -127,5 +133,5 @@ def muscle_forces(
         ax.tick_params(labelbottom=k + _COLUMNS >= count)
     figure.supxlabel("time (s)", fontsize=9)
     figure.supylabel("force (N)", fontsize=9, color=PALETTE[0])
-    figure.suptitle(f"{title} (grey, 0 to 1)", x=0.01, ha="left", fontsize=9)
+    figure.suptitle(f"{title} (grey, 0 to 1){note}", x=0.01, ha="left", fontsize=9)
     return figure

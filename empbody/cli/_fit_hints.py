@@ -1,0 +1,48 @@
+"""Whether a family is too poor for what was measured, by the error that is left in it."""
+
+import math
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from ..fitting import make_family
+from ..rhythms import Polynomial
+
+RICHER = "poly:3"
+_POOR = ("linear", "poly:1", "poly:2")
+_SHARE, _GAIN = 0.6, math.radians(0.5)
+_ENOUGH = 2  # rows for each coefficient of a target
+
+
+def richer_error(xs: np.ndarray, ys: np.ndarray, groups: Any, family: str) -> float | None:
+    """Root mean square residual (rad) of `RICHER`, each subject fitted to all its rows; None
+    where the family is no poorer or the rows are too few to tell."""
+    if family not in _POOR:
+        return None
+    rhythm = make_family(RICHER, xs, ys)
+    assert isinstance(rhythm, Polynomial)
+    scaled = (xs - np.asarray(rhythm.centre)) / np.asarray(rhythm.scale)
+    design = np.stack([np.prod(scaled ** np.array(e), axis=1) for e in rhythm.exponents], axis=1)
+    left = np.zeros_like(ys)
+    for name in np.unique(groups):
+        rows = np.flatnonzero(np.asarray(groups) == name)
+        if len(rows) < _ENOUGH * design.shape[1]:
+            return None
+        left[rows] = _residuals(design[rows], ys[rows])
+    return float(np.sqrt(np.mean(left**2)))
+
+
+def _residuals(design: Float[np.ndarray, "n p"], ys: Float[np.ndarray, "n k"]) -> np.ndarray:
+    return design @ np.linalg.lstsq(design, ys, rcond=None)[0] - ys
+
+
+def too_poor(family: str, left: float, richer: float | None, whose: str) -> list[str]:
+    """A note where a richer family would leave far less than `left` (rad)."""
+    if richer is None or not (richer < _SHARE * left and left - richer > _GAIN):
+        return []
+    return [
+        f"{family} is too poor for {whose}: fitted to all poses it still misses them by "
+        f"{math.degrees(left):.1f} deg, {RICHER} by {math.degrees(richer):.1f}; no prior and no "
+        f"further pose can mend that, --rhythm {RICHER} can"
+    ]
