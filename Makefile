@@ -34,7 +34,7 @@ $(STAMP): pyproject.toml
 
 $(BENCH_STAMP): $(STAMP)
 	@$(PIP) install --editable ".[bench]" 2>/dev/null \
-		|| for peer in pin mujoco opensim; do $(PIP) install $$peer 2>/dev/null \
+		|| for peer in pin mujoco opensim scikit-sundae; do $(PIP) install $$peer 2>/dev/null \
 		|| echo "$$peer is not available here: its figures will be left out"; done
 	@touch $@
 
