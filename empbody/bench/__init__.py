@@ -40,7 +40,10 @@ GROUPS: dict[str, Group] = {
 
 
 def run(
-    progress: Any, only: Sequence[str] | None = None, repeats: int | None = None
+    progress: Any,
+    only: Sequence[str] | None = None,
+    repeats: int | None = None,
+    after: Callable[[dict[str, Any]], None] | None = None,
 ) -> dict[str, Any]:
     """All figures by key under "results", and the machine they were measured on.
 
@@ -49,18 +52,20 @@ def run(
     - `progress`: `progress.stage(words)` is entered for each group.
     - `only`: names of `GROUPS`; all if None.
     - `repeats`: of every measurement; each has its own number if None.
+    - `after`: called with what there is so far after each group, to keep it.
 
     A group that fails leaves its error under "groups"; the others are measured all the same.
     """
     results: dict[str, Any] = {}
     groups: dict[str, Any] = {}
     begin, before = Clock.now(), load()
+    found: dict[str, Any] = {"results": results, "groups": groups, "peers": peers()}
     for name in GROUPS if only is None else only:
         clock, started = Clock.now(), time.perf_counter()
         error = None
         with progress.stage(GROUPS[name].words), repeats_of(repeats):
             try:
-                results |= GROUPS[name].run()
+                results.update(GROUPS[name].run())
             except Exception as failure:
                 error = f"{type(failure).__name__}: {failure}"
         groups[name] = {
@@ -70,13 +75,12 @@ def run(
         }
         if error is not None:
             groups[name]["error"] = error
-    results["peak_rss_mb"] = _peak()
-    described = machine() | {
-        "load_at_start": before,
-        "load_at_end": load(),
-        **begin.cores_since(),
-    }
-    return {"results": results, "groups": groups, "machine": described, "peers": peers()}
+        results["peak_rss_mb"] = _peak()
+        loads = {"load_at_start": before, "load_at_end": load()}
+        found["machine"] = machine() | loads | begin.cores_since()
+        if after is not None:
+            after(found)
+    return found
 
 
 def _peak() -> Figure:

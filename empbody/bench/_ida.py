@@ -68,7 +68,7 @@ def problem(dae: Constrained, q0: float, stabilised: bool) -> Problem:
 
 
 class Solved(NamedTuple):
-    """What IDA found."""
+    """What IDA found, and what it took."""
 
     q: Float[np.ndarray, "rows 1"]
     residuals: int
@@ -81,9 +81,9 @@ class Solved(NamedTuple):
 class Ida:
     """IDA on a problem: calls of its residual and Jacobian go through Python."""
 
-    def __init__(self, given: Problem):
-        """**Raises:** `ImportError` where scikit-sundae is missing."""
-        self._ida: Any = importlib.import_module("sksundae.ida")
+    def __init__(self, solver: Any, given: Problem):
+        """`solver` is the class `sksundae.ida.IDA`."""
+        self._solver = solver
         self.given = given
         self.calls = [0, 0]
         self.spent = 0.0
@@ -105,7 +105,7 @@ class Ida:
         tolerance = float(tolerance)
         absolute = np.full(len(self.given.y0), tolerance)
         absolute[self.given.algebraic] = _NOT_TESTED
-        solver = self._ida.IDA(
+        solver = self._solver(
             self._residual,
             jacfn=self._jacobian,
             algebraic_idx=self.given.algebraic.tolist(),
@@ -117,7 +117,8 @@ class Ida:
         found = solver.solve(TIMES, self.given.y0, self.given.yp0)
         if not found.success or len(found.t) != len(TIMES):
             raise RuntimeError(f"IDA stopped at {found.t[-1]:.3g} s: {found.message}")
-        return Solved(np.asarray(found.y)[:, :1], *self.calls, self.spent)
+        residuals, jacobians = self.calls
+        return Solved(np.asarray(found.y)[:, :1], residuals, jacobians, self.spent)
 
 
 def compiled_seconds(given: Problem) -> tuple[float, float]:
@@ -139,15 +140,16 @@ def compiled_seconds(given: Problem) -> tuple[float, float]:
 
 
 def run() -> dict[str, Figure]:
-    model = squeezer(rhythm="fourier")
-    dae = constrained(squeezer(), SqueezerLoop(), alpha=0.0, beta=0.0)
     try:
-        forms = {
-            "index 1": Ida(problem(dae, Q0_TEST_SET, False)),
-            "Gear-Gupta-Leimkuhler": Ida(problem(dae, Q0_TEST_SET, True)),
-        }
+        solver: Any = importlib.import_module("sksundae.ida").IDA
     except ImportError:
         return _missing("SUNDIALS (pip: scikit-sundae) is not installed")
+    model = squeezer(rhythm="fourier")
+    dae = constrained(squeezer(), SqueezerLoop(), alpha=0.0, beta=0.0)
+    forms = {
+        "index 1": Ida(solver, problem(dae, Q0_TEST_SET, False)),
+        "Gear-Gupta-Leimkuhler": Ida(solver, problem(dae, Q0_TEST_SET, True)),
+    }
     truth = reference()
     q0, zero = np.array([Q0_TEST_SET]), np.zeros(1)
 

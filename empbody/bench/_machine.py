@@ -1,5 +1,6 @@
 """What a measurement ran on, and what else ran there meanwhile."""
 
+import datetime
 import importlib.metadata
 import os
 import pathlib
@@ -19,8 +20,9 @@ PEERS = {
 
 
 def machine() -> dict[str, Any]:
-    """Processor, cores, threads and versions."""
+    """Processor, cores, threads, versions and today's date."""
     return {
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "cpu": _cpu(),
         "cores": os.cpu_count(),
         "usable_cores": _usable(),

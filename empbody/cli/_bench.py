@@ -56,17 +56,30 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.repeats is not None and arguments.repeats < 1:
         raise CommandError(f"--repeats is {arguments.repeats}; at least 1 is needed")
     only = _groups(arguments.only, tuple(bench.GROUPS))
-    figures = bench.run(Progress(quiet=arguments.quiet), only, arguments.repeats)
-    text = json.dumps(figures, indent=2) + "\n"
-    if target not in (None, "-"):
-        with replacing(target) as part:
-            part.write_text(text, encoding="utf-8")
-    else:
-        sys.stdout.write(text)
+    # A long run that is interrupted has left what it measured.
+    keep = None if target in (None, "-") else lambda found: _write(target, found)
+    try:
+        figures = bench.run(Progress(quiet=arguments.quiet), only, arguments.repeats, keep)
+    except KeyboardInterrupt:
+        if keep is None:
+            raise
+        sys.stderr.write(f"\nempbody: interrupted; groups that were finished are in {target}\n")
+        return 130
+    if keep is None:
+        sys.stdout.write(_text(figures))
     failed = [f"{name} ({g['error']})" for name, g in figures["groups"].items() if "error" in g]
     if failed:
         raise CommandError(f"not all groups could be measured: {'; '.join(failed)}", FAILURE)
     return 0
+
+
+def _text(figures: dict[str, Any]) -> str:
+    return json.dumps(figures, indent=2) + "\n"
+
+
+def _write(target: str, figures: dict[str, Any]) -> None:
+    with replacing(target) as part:
+        part.write_text(_text(figures), encoding="utf-8")
 
 
 def _groups(asked: str | None, known: tuple[str, ...]) -> list[str] | None:
