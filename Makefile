@@ -8,13 +8,15 @@ PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 STAMP := .venv/.installed
 BENCH_STAMP := .venv/.installed-bench
 
-.PHONY: help venv demo test test-all bench lint format clean
+.PHONY: help venv demo test test-all bench bench-growth bench-report lint format clean
 
 help:
 	@echo "make demo      a shoulder from motion to muscle forces, figures in out/shoulder"
 	@echo "make test      the tests, without the slow ones"
 	@echo "make test-all  all tests"
 	@echo "make bench     speed against the peers that are installed, out/bench.json"
+	@echo "make bench-growth  how cost grows, benchmarks/results/growth.json (up to ten minutes)"
+	@echo "make bench-report  measure all of it again and rewrite docs/benchmarks.md"
 	@echo "make lint      style and types"
 	@echo "make format    rewrite the sources in the project's format"
 	@echo "make clean     remove the environment, caches and results"
@@ -34,7 +36,7 @@ $(STAMP): pyproject.toml
 
 $(BENCH_STAMP): $(STAMP)
 	@$(PIP) install --editable ".[bench]" 2>/dev/null \
-		|| for peer in pin mujoco opensim; do $(PIP) install $$peer 2>/dev/null \
+		|| for peer in pin mujoco opensim scikit-sundae; do $(PIP) install $$peer 2>/dev/null \
 		|| echo "$$peer is not available here: its figures will be left out"; done
 	@touch $@
 
@@ -51,6 +53,12 @@ test-all: $(STAMP)
 bench: $(BENCH_STAMP)
 	@mkdir -p out
 	$(BIN)/empbody bench --json out/bench.json
+
+bench-growth: $(BENCH_STAMP)
+	$(BIN)/python benchmarks/growth.py
+
+bench-report: $(BENCH_STAMP)
+	$(BIN)/python benchmarks/report.py --measure
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -1,34 +1,90 @@
 """Benchmarks, as ratios to peers that run in the same process."""
 
-import os
-import platform
-from typing import Any
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-import jax
-
-from . import _fitting, _moment_arms, _pipeline, _shoulder, _squeezer, _trees
+from . import (
+    _fitting,
+    _ida,
+    _moment_arms,
+    _opensim_dynamics,
+    _pipeline,
+    _shoulder,
+    _squeezer,
+    _trees,
+)
+from ._machine import Clock, load, machine, peak_rss_mb, peers
+from ._timing import Figure, repeats_of
 from ._trees import shoulder_sized as shoulder_sized
 
 
-def run(progress: Any) -> dict[str, Any]:
-    """All figures by key; `progress.stage(words)` is entered for each part."""
+class Group(NamedTuple):
+    """Figures that are measured together, beside the same peers."""
+
+    words: str
+    run: Callable[[], Mapping[str, Figure]]
+
+
+GROUPS: dict[str, Group] = {
+    "rhs": Group("right-hand sides", _trees.run),
+    "opensim": Group("forward dynamics beside OpenSim", _opensim_dynamics.run),
+    "moment-arms": Group("moment arms", _moment_arms.run),
+    "trial": Group("inverse kinematics and dynamics of a trial", _pipeline.run),
+    "fitting": Group("rhythms of many subjects", _fitting.run),
+    "squeezer": Group("squeezer: ODE against DAE", _squeezer.run),
+    "ida": Group("squeezer: ODE against IDA", _ida.run),
+    "shoulder": Group("shoulder: ODE against DAE", _shoulder.run),
+}
+"""By name, in the order in which they run. A new group is a line here."""
+
+
+def run(
+    progress: Any,
+    only: Sequence[str] | None = None,
+    repeats: int | None = None,
+    after: Callable[[dict[str, Any]], None] | None = None,
+) -> dict[str, Any]:
+    """All figures by key under "results", and the machine they were measured on.
+
+    **Arguments:**
+
+    - `progress`: `progress.stage(words)` is entered for each group.
+    - `only`: names of `GROUPS`; all if None.
+    - `repeats`: of every measurement; each has its own number if None.
+    - `after`: called with what there is so far after each group, to keep it.
+
+    A group that fails leaves its error under "groups"; the others are measured all the same.
+    """
     results: dict[str, Any] = {}
-    with progress.stage("right-hand sides"):
-        results |= _trees.run()
-    with progress.stage("moment arms"):
-        results |= _moment_arms.run()
-    with progress.stage("inverse kinematics and dynamics of a trial"):
-        results |= _pipeline.run()
-    with progress.stage("rhythms of many subjects"):
-        results |= _fitting.run()
-    with progress.stage("squeezer: ODE against DAE"):
-        results |= _squeezer.run()
-    with progress.stage("shoulder: ODE against DAE"):
-        results |= _shoulder.run()
-    machine = {
-        "cores": os.cpu_count(),
-        "load": os.getloadavg(),
-        "python": platform.python_version(),
-        "jax": jax.__version__,
-    }
-    return {"results": results, "machine": machine}
+    groups: dict[str, Any] = {}
+    begin, before = Clock.now(), load()
+    found: dict[str, Any] = {"results": results, "groups": groups, "peers": peers()}
+    for name in GROUPS if only is None else only:
+        clock, started = Clock.now(), time.perf_counter()
+        error = None
+        with progress.stage(GROUPS[name].words), repeats_of(repeats):
+            try:
+                results.update(GROUPS[name].run())
+            except Exception as failure:
+                error = f"{type(failure).__name__}: {failure}"
+        groups[name] = {
+            "seconds": round(time.perf_counter() - started, 1),
+            **clock.cores_since(),
+            "peak_rss_mb": peak_rss_mb(),
+        }
+        if error is not None:
+            groups[name]["error"] = error
+        results["peak_rss_mb"] = _peak()
+        loads = {"load_at_start": before, "load_at_end": load()}
+        found["machine"] = machine() | loads | begin.cores_since()
+        if after is not None:
+            after(found)
+    return found
+
+
+def _peak() -> Figure:
+    peak = peak_rss_mb()
+    if peak is None:
+        return Figure.missing("this system does not tell a process's peak memory")
+    return Figure.of([peak])

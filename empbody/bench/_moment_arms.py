@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from ..models._holzbaur import holzbaur
 from ..paths import moment_arms
 from ._opensim import OpenSimShoulder
-from ._timing import Figure, compile_seconds, interleaved
+from ._timing import Figure, compile_figure, interleaved
 
 BATCH = 4096
 _IN_A_LOOP = 500
@@ -49,8 +49,7 @@ def run() -> dict[str, Figure]:
         "moment_arms_batched_us": Figure.of([t / BATCH * 1e6 for t in batched], batch=BATCH),
         "moment_arms_speedup_vs_opensim": _speedup(single, beside),
     }
-    times = [compile_seconds(arms, numbers, q[0]) for _ in "123"]
-    return figures | {"compile_moment_arms_s": Figure.of(times)}
+    return figures | {"compile_moment_arms_s": compile_figure(arms, numbers, q[0])}
 
 
 def opensim_calls(q: Float[np.ndarray, "poses 3"]) -> Callable[[], None] | None:

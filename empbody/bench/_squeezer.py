@@ -21,7 +21,8 @@ ACCURACY = 1e-5
 """RMS error of q over 0.05 s, in radians, that both must reach."""
 _LADDER = 10.0 ** -np.arange(4.0, 12.01, 0.5)
 _STARTS = 256
-_TIMES = np.linspace(0.0, 0.05, 201)
+TIMES = np.linspace(0.0, 0.05, 201)
+"""Saved rows (s)."""
 
 
 def run() -> dict[str, Figure]:
@@ -30,12 +31,11 @@ def run() -> dict[str, Figure]:
     dae = constrained(model, SqueezerLoop(), alpha=0.0, beta=0.0)
     q0 = np.array([Q0_TEST_SET])
     zero = np.zeros(1)
-    tight = simulate(model, q0, zero, _TIMES, solver="dopri8", rtol=1e-13, atol=1e-13)
-    truth = np.asarray(tight.q)
+    truth = reference()
 
     def ode(which: Any, solver: str) -> Callable:
         return lambda tol: simulate(
-            which, q0, zero, _TIMES, solver=solver, rtol=tol, atol=tol, max_steps=200_000
+            which, q0, zero, TIMES, solver=solver, rtol=tol, atol=tol, max_steps=200_000
         )
 
     def constraint(solver: str) -> Callable:
@@ -43,7 +43,7 @@ def run() -> dict[str, Figure]:
             dae,
             q0,
             zero,
-            _TIMES,
+            TIMES,
             solver=solver,
             projection="velocity",
             rtol=tol,
@@ -65,6 +65,13 @@ def run() -> dict[str, Figure]:
     return figures
 
 
+def reference() -> np.ndarray:
+    """q at `TIMES` to rounding, with the loops closed exactly."""
+    start = np.array([Q0_TEST_SET])
+    tight: dict[str, Any] = {"solver": "dopri8", "rtol": 1e-13, "atol": 1e-13}
+    return np.asarray(simulate(squeezer(), start, np.zeros(1), TIMES, **tight).q)
+
+
 def _batched(model: Model, dae: Constrained, figures: dict[str, Figure]) -> Figure:
     """Many starts at once, at the tolerances that one start needed."""
     found = figures["squeezer_ode_over_dae"]
@@ -76,12 +83,12 @@ def _batched(model: Model, dae: Constrained, figures: dict[str, Figure]) -> Figu
     @jax.jit
     def ours(q0: Any) -> Any:
         tol = found["ode_tolerance"]
-        return simulate(model, q0, zero, _TIMES, rtol=tol, atol=tol, throw=False).q
+        return simulate(model, q0, zero, TIMES, rtol=tol, atol=tol, throw=False).q
 
     @jax.jit
     def theirs(q0: Any) -> Any:
         tol = found["dae_tolerance"]
-        return simulate_dae(dae, q0, zero, _TIMES, rtol=tol, atol=tol, throw=False).q
+        return simulate_dae(dae, q0, zero, TIMES, rtol=tol, atol=tol, throw=False).q
 
     fast, slow = interleaved([lambda: jax.vmap(ours)(starts), lambda: jax.vmap(theirs)(starts)], 5)
     ratios = [b / a for a, b in zip(fast, slow, strict=True)]
@@ -91,7 +98,7 @@ def _batched(model: Model, dae: Constrained, figures: dict[str, Figure]) -> Figu
 
 
 def _compare(ours: Callable, theirs: Callable, truth: np.ndarray, **note: Any) -> Figure:
-    mine, other = _loosest(ours, truth), _loosest(theirs, truth)
+    mine, other = loosest(ours, truth), loosest(theirs, truth)
     if mine is None or other is None:
         return Figure.missing(f"no tolerance of the ladder reaches {ACCURACY} rad", **note)
     fast, slow = interleaved([lambda: ours(mine).q, lambda: theirs(other).q], 9)
@@ -108,7 +115,7 @@ def _compare(ours: Callable, theirs: Callable, truth: np.ndarray, **note: Any) -
     )
 
 
-def _loosest(solve: Callable, truth: np.ndarray) -> float | None:
+def loosest(solve: Callable, truth: np.ndarray) -> float | None:
     """The first tolerance of the ladder that meets the accuracy."""
     for tolerance in _LADDER:
         error = np.sqrt(np.mean((np.asarray(solve(jnp.asarray(tolerance)).q) - truth) ** 2))

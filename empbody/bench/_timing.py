@@ -1,8 +1,10 @@
 """Timing on a noisy machine: warm up, block, interleave with the peer, take medians."""
 
+import contextlib
+import contextvars
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -16,9 +18,15 @@ class Figure(dict):
 
     @staticmethod
     def of(samples: Sequence[float], **more: Any) -> "Figure":
-        quartiles = statistics.quantiles(samples, n=4)
-        spread = quartiles[2] - quartiles[0]
-        return Figure(value=statistics.median(samples), spread=spread, **more)
+        """Median of the samples; a single sample has no spread."""
+        low, _, high = statistics.quantiles(samples, n=4) if len(samples) > 1 else (0.0,) * 3
+        spread = high - low if len(samples) > 1 else None
+        return Figure(value=statistics.median(samples), spread=spread, n=len(samples), **more)
+
+    @staticmethod
+    def ratio(over: Sequence[float], under: Sequence[float], **more: Any) -> "Figure":
+        """Quotients of samples that were taken in turn, so that a busy moment hits both."""
+        return Figure.of([a / b for a, b in zip(over, under, strict=True)], **more)
 
     @staticmethod
     def missing(reason: str, **more: Any) -> "Figure":
@@ -32,12 +40,31 @@ def seconds(work: Callable[[], Any]) -> float:
     return time.perf_counter() - begin
 
 
+_asked: contextvars.ContextVar[int | None] = contextvars.ContextVar("repeats", default=None)
+
+
+@contextlib.contextmanager
+def repeats_of(count: int | None) -> Iterator[None]:
+    """Within it every measurement is repeated so often; None leaves each its own number."""
+    token = _asked.set(count)
+    try:
+        yield
+    finally:
+        _asked.reset(token)
+
+
+def repeats_or(default: int) -> int:
+    """How often to repeat a measurement that asks for `default`."""
+    asked = _asked.get()
+    return default if asked is None else asked
+
+
 def interleaved(works: Sequence[Callable[[], Any]], repeats: int) -> list[list[float]]:
     """Durations of several works in turn, so that the machine's moods hit all alike."""
     for work in works:
         jax.block_until_ready(work())
     samples: list[list[float]] = [[] for _ in works]
-    for _ in range(repeats):
+    for _ in range(repeats_or(repeats)):
         for work, times in zip(works, samples, strict=True):
             times.append(seconds(work))
     return samples
@@ -56,6 +83,11 @@ def compile_seconds(function: Callable, *arguments: Any) -> float:
     finally:
         jax.config.update("jax_compilation_cache_dir", kept)
         compilation_cache.reset_cache()
+
+
+def compile_figure(function: Callable, *arguments: Any, repeats: int = 3) -> Figure:
+    """`compile_seconds`, several times."""
+    return Figure.of([compile_seconds(function, *arguments) for _ in range(repeats_or(repeats))])
 
 
 def in_a_loop(acceleration: Callable, nq: int, steps: int) -> Callable[[], Any]:

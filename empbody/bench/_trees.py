@@ -10,7 +10,7 @@ from ..dynamics import forward_dynamics
 from ..model import Body, Model, Revolute, Weld
 from ..models import pendulum_chain
 from ..rhythms import Affine, Polynomial, Stack
-from ._timing import Figure, compile_seconds, in_a_batch, in_a_loop, interleaved
+from ._timing import Figure, compile_figure, in_a_batch, in_a_loop, interleaved
 
 BATCH = 4096
 _REPEATS = 15
@@ -40,8 +40,9 @@ def run() -> dict[str, Figure]:
     shoulder, chain = shoulder_sized(), pendulum_chain(100, axes="random")
     for name, model in (("shoulder", shoulder), ("chain100", chain)):
         q = 0.1 * jnp.ones(model.nq)
-        times = [compile_seconds(lambda q, m=model: forward_dynamics(m, q, q), q) for _ in "123"]
-        figures[f"compile_{name}_s"] = Figure.of(times)
+        figures[f"compile_{name}_s"] = compile_figure(
+            lambda q, m=model: forward_dynamics(m, q, q), q
+        )
     return figures
 
 
@@ -52,13 +53,19 @@ def _shoulder() -> dict[str, Figure]:
         return forward_dynamics(model, q, qd)
 
     works = [in_a_loop(acceleration, 3, loops), in_a_batch(acceleration, 3, BATCH)]
-    peer = _mujoco_call(model)
+    peer = mujoco_call(model)
     single, batched, *beside = interleaved(works + ([peer] if peer else []), _REPEATS)
-    note = {"peer": float(np.median(beside[0])) * 1e6 / _CALLS} if peer else {}
-    return {
-        "rhs_shoulder_us": Figure.of([t / loops * 1e6 for t in single], **note),
-        "rhs_shoulder_batched_us": Figure.of([t / BATCH * 1e6 for t in batched], **note),
-    }
+    single, batched = [t / loops for t in single], [t / BATCH for t in batched]
+    figures = {}
+    for key, ours in (("rhs_shoulder", single), ("rhs_shoulder_batched", batched)):
+        note: dict[str, Any] = {}
+        figures[f"{key}_over_mujoco"] = Figure.missing("MuJoCo (pip: mujoco) is not installed")
+        if peer:
+            theirs = [t / _CALLS for t in beside[0]]
+            note = {"peer": float(np.median(theirs)) * 1e6, "peer_is": "MuJoCo mj_forward, µs"}
+            figures[f"{key}_over_mujoco"] = Figure.ratio(ours, theirs, peer_us=note["peer"])
+        figures[f"{key}_us"] = Figure.of([t * 1e6 for t in ours], **note)
+    return figures
 
 
 def _chains() -> dict[str, Figure]:
@@ -114,14 +121,27 @@ def _pinocchio_call(model: Model) -> Any:
     return calls
 
 
-def _mujoco_call(model: Model) -> Any:
-    """Work that calls MuJoCo's mj_forward on the same tree with all joints free."""
+def mujoco_call(model: Model) -> Any:
+    """Work that calls MuJoCo's mj_forward on the same tree with all joints free, or None."""
     try:
         mujoco: Any = importlib.import_module("mujoco")
     except ImportError:
         return None
+    peer = mujoco_model(mujoco, model)
+    data = mujoco.MjData(peer)
+
+    def calls() -> None:
+        for _ in range(_CALLS):
+            mujoco.mj_forward(peer, data)
+
+    return calls
+
+
+def mujoco_model(mujoco: Any, model: Model) -> Any:
+    """The tree in MuJoCo, every joint variable a joint of its own."""
     spec = mujoco.MjSpec()
     spec.compiler.degree = False
+    spec.option.gravity = np.asarray(model.gravity)
     parents = {-1: spec.worldbody}
     for i in model.topology.order:
         quaternion = np.zeros(4)
@@ -130,16 +150,30 @@ def _mujoco_call(model: Model) -> Any:
             name=f"b{i}", pos=np.asarray(model.translation[i]), quat=quaternion
         )
         body.add_joint(type=mujoco.mjtJoint.mjJNT_HINGE, axis=np.asarray(model.axis[i]))
-        riders = [b for b in model.topology.massive if model.topology.body_links[b] == i]
+        mass, com, moments = _carried(model, i)
         body.explicitinertial = True
-        body.mass = float(sum(model.mass[b] for b in riders)) or 1e-6
-        body.inertia = [0.01] * 3 if riders else [1e-9] * 3
+        body.mass, body.ipos = mass, com
+        body.fullinertia = moments[[0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]]
         parents[i] = body
-    peer = spec.compile()
-    data = mujoco.MjData(peer)
+    return spec.compile()
 
-    def calls() -> None:
-        for _ in range(_CALLS):
-            mujoco.mj_forward(peer, data)
 
-    return calls
+def _carried(model: Model, link: int) -> tuple[float, np.ndarray, np.ndarray]:
+    """Mass, centre of mass and inertia about it of all that rides on a link, in its frame."""
+    riders = [b for b in model.topology.massive if model.topology.body_links[b] == link]
+    if not riders:
+        return 1e-6, np.zeros(3), 1e-9 * np.eye(3)  # MuJoCo wants some
+    turns = [np.asarray(model.body_rotation[b]) for b in riders]
+    masses = np.array([float(model.mass[b]) for b in riders])
+    places = np.array(
+        [
+            np.asarray(model.body_translation[b]) + turn @ np.asarray(model.com[b])
+            for b, turn in zip(riders, turns, strict=True)
+        ]
+    )
+    com = masses @ places / masses.sum()
+    total = np.zeros((3, 3))
+    for b, turn, mass, arm in zip(riders, turns, masses, places - com, strict=True):
+        total += turn @ np.asarray(model.inertia[b]) @ turn.T
+        total += mass * (arm @ arm * np.eye(3) - np.outer(arm, arm))
+    return float(masses.sum()), com, total
