@@ -15,7 +15,7 @@ LAYERS = (
     ("cli",),
     ("viz", "bench"),
     ("models",),
-    ("control",),
+    ("control", "batch"),
     ("pipeline",),
     ("io",),
     ("fitting",),

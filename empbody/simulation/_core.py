@@ -14,38 +14,22 @@ from ..dynamics import forward_dynamics
 from ..model import Model
 from ..muscles import HillState
 from ..muscles._forces import without_muscles
-from ._events import AbstractEvent, CoordinateLimit, StateCondition, fired, grouped
+from ._events import CoordinateLimit, StateCondition, fired, grouped
 from ._feedback import AbstractFeedback
 from ._first_crossing import FirstCrossing
 from ._loops import failing_softly
 from ._methods import with_stage_tolerances
 from ._muscles import Drive, as_state, as_vector, known_range, muscle_rates
-from ._solution import Solution, closure_errors, energies
+from ._options import MONITORS, Options
+from ._solution import Solution
 from ._status import judge
 
 _DIRECTIONS = {"up": True, "down": False, None: None}
-MONITORS = {"energy": energies, "closure": lambda model, q, qd: closure_errors(model, q)}
 
 
-class Options(eqx.Module):
-    """Everything but the problem: numbers are arrays, the rest decides what is compiled."""
+class Args(eqx.Module):
+    """What the rates depend on besides time and state."""
 
-    solver: diffrax.AbstractSolver
-    adjoint: diffrax.AbstractAdjoint
-    events: tuple[AbstractEvent, ...]
-    monitors: tuple[tuple[str, str | Callable], ...]
-    meter: diffrax.AbstractProgressMeter
-    rtol: Float[Array, ""]
-    atol: Float[Array, ""]
-    dt0: Float[Array, ""] | None
-    fixed_step: Float[Array, "..."] | None
-    max_step: Float[Array, ""] | None
-    max_steps: int = eqx.field(static=True)
-    dense: bool = eqx.field(static=True)
-    find_root: bool = eqx.field(static=True)
-
-
-class _Args(eqx.Module):
     model: Model
     tau: Any
     drive: Drive | None
@@ -55,7 +39,7 @@ class _Args(eqx.Module):
 
 
 @eqx.filter_jit
-def _rates(t: Any, y: Array, args: _Args) -> Array:
+def rates(t: Any, y: Array, args: Args) -> Array:
     """(q̇, q̈, ...) of the state (q, q̇, ...); zero throughout when the start is not usable."""
     nq = args.model.nq
     q, qd = y[:nq], y[nq : 2 * nq]
@@ -77,16 +61,16 @@ def _rates(t: Any, y: Array, args: _Args) -> Array:
     return jnp.where(args.moving, jnp.concatenate([qd, qdd, as_vector(rate)]), 0.0)
 
 
-def _unpacking(args: _Args) -> tuple[Callable, list[Array]]:
+def _unpacking(args: Args) -> tuple[Callable, list[Array]]:
     """The same rates with the arrays of `args` in a list: Diffrax 0.7.2 cannot backsolve
     with an empty tuple, such as a model's forces may be, among the arguments."""
     arrays, rest = eqx.partition(args, eqx.is_array)
     leaves, structure = jax.tree.flatten(arrays)
 
-    def rates(t: Any, y: Array, leaves: list[Array]) -> Array:
-        return _rates(t, y, eqx.combine(jax.tree.unflatten(structure, leaves), rest))
+    def field(t: Any, y: Array, leaves: list[Array]) -> Array:
+        return rates(t, y, eqx.combine(jax.tree.unflatten(structure, leaves), rest))
 
-    return rates, leaves
+    return field, leaves
 
 
 def _first_step(y: Array, slope: Array, rtol: Array, atol: Array, span: Array) -> Array:
@@ -119,7 +103,7 @@ def _controller(
     return controller, None
 
 
-def _event(options: Options, dtype: Any) -> diffrax.Event | None:
+def event_of(options: Options, dtype: Any) -> diffrax.Event | None:
     if not options.events:
         return None
     groups = [tuple(options.events[i] for i in group) for group in grouped(options.events)]
@@ -172,11 +156,59 @@ def _in_range(limits: tuple[Array, Array], q: Float[Array, "rows nq"]) -> Bool[A
     return ~jnp.any((q < low[None]) | (q > high[None]))  # rows not reached are NaN: no verdict
 
 
-def _integrate(
-    options: Options, args: _Args, ts: Array, y0: Array, slope: Array
-) -> tuple[diffrax.Solution, Array, Array, Array, Array]:
-    """Diffrax's solution, the times and states saved, and the last of each."""
-    t0, t1 = ts[0], ts[-1]
+class Prepared(eqx.Module):
+    """One simulation, ready to be integrated."""
+
+    start: Float[Array, " ny"]
+    """State at the start, as given."""
+    y0: Float[Array, " ny"]
+    """The same without what is not finite."""
+    slope: Float[Array, " ny"]
+    """Rates at the start."""
+    good: Bool[Array, ""]
+    """Whether the start is usable."""
+
+
+class Course(eqx.Module):
+    """What an integration gives: rows at the times asked for, and the end."""
+
+    times: Float[Array, " nt"]
+    """Times of the rows; not finite where a row was not reached."""
+    states: Float[Array, "nt ny"]
+    t_final: Float[Array, ""]
+    y_final: Float[Array, " ny"]
+    result: diffrax.RESULTS
+    stats: dict[str, Any]
+    event_mask: list[Bool[Array, ""]] | None
+    interpolation: Any
+
+
+def prepare(
+    model: Model,
+    q0: Float[Array, " nq"],
+    qd0: Float[Array, " nq"],
+    t0: Float[Array, ""],
+    tau: Any,
+    drive: Drive | None,
+    muscles: HillState | None,
+    options: Options,
+) -> Prepared:
+    """State and rates at the start, and whether they are usable."""
+    start = jnp.concatenate([q0, qd0])
+    if muscles is not None:
+        start = jnp.concatenate([start, as_vector(muscles)])
+    moving = jnp.asarray(True)
+    slope = rates(t0, start, Args(failing_softly(model), tau, drive, muscles, moving))
+    good = _good_start(options, model, known_range(model, drive), start, slope)
+    # A start that is not usable stands still, so that it costs a batch nothing.
+    y0 = jnp.where(good | jnp.isfinite(start), start, 0.0)
+    return Prepared(start, y0, slope, good)
+
+
+def method(
+    options: Options, ready: Prepared, t0: Array, t1: Array
+) -> tuple[diffrax.AbstractSolver, diffrax.AbstractStepSizeController, Array | None]:
+    """Solver, step size control and first step."""
     solver = options.solver
     controller, dt0 = _controller(options, t0, t1)
     if options.fixed_step is not None:
@@ -184,38 +216,55 @@ def _integrate(
     elif options.dt0 is not None:
         dt0 = options.dt0
     else:  # the choice of steps is not differentiated
-        y, rate = jax.lax.stop_gradient((y0, slope))
+        y, rate = jax.lax.stop_gradient((ready.y0, ready.slope))
         dt0 = _first_step(y, rate, options.rtol, options.atol, t1 - t0)
-        dt0 = jnp.where(args.moving, dt0, t1 - t0)
-    rates, packed = _rates, args
+        dt0 = jnp.where(ready.good, dt0, t1 - t0)
+    return solver, controller, dt0
+
+
+def _integrate(options: Options, args: Args, ts: Array, ready: Prepared) -> Course:
+    """From ts[0] to ts[-1] by Diffrax."""
+    t0, t1 = ts[0], ts[-1]
+    solver, controller, dt0 = method(options, ready, t0, t1)
+    field, packed = rates, args
     save = [diffrax.SubSaveAt(ts=ts), diffrax.SubSaveAt(t1=True)]
     # Backsolve knows no sub-saves; the last saved state then counts as the final one.
     plain = isinstance(options.adjoint, diffrax.BacksolveAdjoint)
     if plain:
-        rates, packed = _unpacking(args)
+        field, packed = _unpacking(args)
         save = diffrax.SubSaveAt(t0=True, ts=ts[1:])
     out = diffrax.diffeqsolve(
-        diffrax.ODETerm(rates),  # pyright: ignore[reportArgumentType]
+        diffrax.ODETerm(field),  # pyright: ignore[reportArgumentType]
         solver,
         t0=t0,
         t1=t1,
         dt0=dt0,
-        y0=y0,
+        y0=ready.y0,
         args=packed,
         saveat=diffrax.SaveAt(subs=save, dense=options.dense),
         stepsize_controller=controller,
         adjoint=options.adjoint,
-        event=_event(options, t0.dtype),
+        event=event_of(options, t0.dtype),
         max_steps=options.max_steps,
         throw=False,
         progress_meter=options.meter,
     )
     times: Any = out.ts
     states: Any = out.ys
-    if not plain:
-        return out, times[0], states[0], times[1][0], states[1][0]
-    last = jnp.sum(jnp.isfinite(times)) - 1
-    return out, times, states, times[last], states[last]
+    if plain:
+        last = jnp.sum(jnp.isfinite(times)) - 1
+        times, states = (times, times[last][None]), (states, states[last][None])
+    masks: Any = out.event_mask
+    return Course(
+        times=times[0],
+        states=states[0],
+        t_final=times[1][0],
+        y_final=states[1][0],
+        result=out.result,
+        stats={name: out.stats[name] for name in sorted(out.stats)},
+        event_mask=masks,
+        interpolation=out.interpolation,
+    )
 
 
 @eqx.filter_jit
@@ -230,23 +279,28 @@ def solve(
     options: Options,
 ) -> Solution:
     """Integrate from ts[0] to ts[-1]."""
-    soft = failing_softly(model)
-    start = jnp.concatenate([q0, qd0])
-    if muscles is not None:
-        start = jnp.concatenate([start, as_vector(muscles)])
-    slope = _rates(ts[0], start, _Args(soft, tau, drive, muscles, jnp.asarray(True)))
-    limits = known_range(model, drive)
-    good = _good_start(options, model, limits, start, slope)
-    # A start that is not usable stands still, so that it costs a batch nothing.
-    y0 = jnp.where(good | jnp.isfinite(start), start, 0.0)
-    out, times, states, t_final, y_final = _integrate(
-        options, _Args(soft, tau, drive, muscles, good), ts, y0, slope
-    )
+    ready = prepare(model, q0, qd0, ts[0], tau, drive, muscles, options)
+    args = Args(failing_softly(model), tau, drive, muscles, ready.good)
+    course = _integrate(options, args, ts, ready)
+    return conclude(model, ts, drive, muscles, options, ready, course)
+
+
+def conclude(
+    model: Model,
+    ts: Float[Array, " nt"],
+    drive: Drive | None,
+    muscles: HillState | None,
+    options: Options,
+    ready: Prepared,
+    course: Course,
+) -> Solution:
+    """The solution of a simulation that was integrated, with its verdict."""
+    start, good = ready.start, ready.good
     # The start is what was given, also where nothing could be integrated.
-    reached = (good & jnp.isfinite(times)).at[0].set(True)
-    y = jnp.where(reached[:, None], states, jnp.nan).at[0].set(start)
-    t_final = jnp.where(good, t_final, ts[0])
-    y_final = jnp.where(good, y_final, start)
+    reached = (good & jnp.isfinite(course.times)).at[0].set(True)
+    y = jnp.where(reached[:, None], course.states, jnp.nan).at[0].set(start)
+    t_final = jnp.where(good, course.t_final, ts[0])
+    y_final = jnp.where(good, course.y_final, start)
     nq = model.nq
     q, qd = y[:, :nq], y[:, nq : 2 * nq]
     q_final, qd_final = y_final[:nq], y_final[nq : 2 * nq]
@@ -256,9 +310,10 @@ def solve(
         final = as_state(muscles, y_final[2 * nq :])
         excitation = _excitations(drive, model, ts, q, qd, states)
     events = None
-    if out.event_mask is not None:
-        events = fired(options.events, out.event_mask, model, t_final, q_final, qd_final)
+    if course.event_mask is not None:
+        events = fired(options.events, course.event_mask, model, t_final, q_final, qd_final)
     finite = jnp.all(jnp.isfinite(y) | ~reached[:, None]) & jnp.all(jnp.isfinite(y_final))
+    limits = known_range(model, drive)
     return Solution(
         ts=ts,
         q=q,
@@ -268,17 +323,17 @@ def solve(
         q_final=q_final,
         qd_final=qd_final,
         status=judge(
-            out.result,
+            course.result,
             good_start=good,
             at_end=t_final >= ts[-1],
             finite=finite,
             in_range=_in_range(limits, jnp.concatenate([q, q_final[None]])),
         ),
-        result=out.result,
-        stats={name: out.stats[name] for name in sorted(out.stats)},
+        result=course.result,
+        stats=course.stats,
         events=events,
         monitors=_monitor(options, model, ts, q, qd),
-        interpolation=out.interpolation,  # pyright: ignore[reportArgumentType]
+        interpolation=course.interpolation,
         muscles=states,
         muscles_final=final,
         excitation=excitation,
