@@ -39,7 +39,8 @@ def as_arrays(solution: Solution) -> dict[str, Array]:
 
 def as_solution(arrays: Mapping[str, Any]) -> Solution:
     """Inverse of `as_arrays`."""
-    given: dict[str, Any] = {name: jnp.asarray(value) for name, value in arrays.items()}
+    given: dict[str, Any] = {"events": None, "interpolation": None}
+    given |= {name: jnp.asarray(value) for name, value in arrays.items()}
     for name, item in _ENUMERATIONS.items():
         given[name] = jax.tree.unflatten(jax.tree.structure(item), [given[name]])
     # Muscles may have no state of their own and still take part.
@@ -50,7 +51,7 @@ def as_solution(arrays: Mapping[str, Any]) -> Solution:
     for group in ("stats", "monitors"):
         names = [name for name in given if name.startswith(f"{group}/")]
         given[group] = {name.removeprefix(f"{group}/"): given.pop(name) for name in names}
-    return Solution(**{"events": None, "interpolation": None} | given)
+    return Solution(**given)
 
 
 def is_along_time(name: str) -> bool:

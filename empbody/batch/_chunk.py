@@ -13,7 +13,7 @@ from ..simulation._core import rates
 from ..simulation._options import Options
 from ._arrays import as_arrays
 from ._lanes import run_lanes
-from ._runs import Begun, Run, begin, end, task_of
+from ._runs import Begun, Run, begin, end, state_size, task_of
 
 AXIS = "runs"
 
@@ -93,12 +93,9 @@ class Engine:
 
     def _workspace(self, own: Run) -> Array:
         """Memory for the rows; every chunk saves into it and hands it on."""
-        one = jax.tree.map(lambda x: x[0], own)
-        shape = eqx.filter_eval_shape(
-            lambda part: begin(eqx.combine(part, self._shared), self._options).ready.y0, one
-        )
-        ts = own.ts if own.ts is not None else self._shared.ts
-        rows = jnp.zeros((self._size, ts.shape[-1], shape.shape[0]), shape.dtype)
+        run = eqx.combine(own, self._shared)
+        ny = state_size(run.model, run.excitation is not None)
+        rows = np.zeros((self._size, run.ts.shape[-1], ny), run.ts.dtype)
         return self._placed(rows, PartitionSpec(AXIS))
 
     def _placed(self, tree: Any, spec: PartitionSpec) -> Any:

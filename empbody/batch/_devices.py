@@ -1,12 +1,13 @@
 """Which devices and which chunks are this process's own."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 from jax.experimental import multihost_utils
 
 
-def local_devices(devices: Sequence[jax.Device] | None) -> list[jax.Device]:
+def local_devices(devices: Sequence[Any] | None) -> list[Any]:
     """Those of the devices that belong to this process; its first one if none are given."""
     if devices is None:
         return jax.local_devices()[:1]

@@ -9,7 +9,7 @@ step, the same interpolation of what is saved.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import diffrax
 import equinox as eqx
@@ -105,7 +105,7 @@ def going(state: State, task: Task) -> Bool[Array, ""]:
 def _advance(state: State, task: Task, field: Callable) -> tuple[State, _Step]:
     """One step, tried: kept, or to be tried again shorter."""
     method, terms, t1 = task.method, _term(field), task.ts[-1]
-    solver = method.solver
+    solver, order = method.solver, cast(Any, method.solver.error_order(terms))
     y, error, info, inner, result = solver.step(
         terms, state.t, state.t_next, state.y, task.args, state.solver, False
     )
@@ -117,7 +117,7 @@ def _advance(state: State, task: Task, field: Callable) -> tuple[State, _Step]:
         y,
         task.args,
         error,
-        solver.error_order(terms),
+        order,
         state.controller,
     )
     kept = jnp.asarray(kept)

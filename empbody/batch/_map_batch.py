@@ -22,7 +22,7 @@ def map_batch(
     *arrays: Any,
     model_axes: Any = None,
     batch_size: int = 4096,
-    devices: Sequence[jax.Device] | None = None,
+    devices: Sequence[Any] | None = None,
     progress: bool | Callable[[int, int], None] = False,
 ) -> Any:
     """`function(model, *rows)` for every row of the arrays, a chunk at a time.

@@ -23,4 +23,8 @@ def counting(progress: Any, total: int, done: int) -> Iterator[Callable[[int], N
     if not isinstance(progress, bool):
         raise ValueError(f"progress = {progress!r}: True, False or a function of (done, total)")
     with tqdm.tqdm(total=total, initial=done, unit="run", disable=not progress) as bar:
-        yield lambda more: bar.update(more) and None
+
+        def advance(more: int) -> None:
+            bar.update(more)
+
+        yield advance

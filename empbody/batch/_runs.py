@@ -6,12 +6,12 @@ from typing import Any
 
 import diffrax
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..model import Model
 from ..muscles import HillState
+from ..muscles._forces import hill_muscles
 from ..simulation import Solution
 from ..simulation._core import Args, Course, Prepared, conclude, event_of, method, prepare, rates
 from ..simulation._feedback import AbstractFeedback
@@ -24,12 +24,15 @@ from ._watch import locate
 
 
 class Run(eqx.Module):
-    """Arguments of `simulate` that may differ between runs."""
+    """Arguments of `simulate` that may differ between runs.
 
-    model: Model
-    q0: Array
-    qd0: Array
-    ts: Array
+    Of one run, of many with a leading axis, or booleans and None in their places.
+    """
+
+    model: Any
+    q0: Any
+    qd0: Any
+    ts: Any
     tau: Any
     excitation: Any
     muscle_state: Any
@@ -44,6 +47,15 @@ class Bound(eqx.Module):
 
     def __call__(self, t: Any, q: Array, qd: Array, *more: Any) -> Array:
         return self.function(t, q, qd, *more, self.parameters)
+
+
+def state_size(model: Model, excited: bool) -> int:
+    """Numbers in the state of a run: coordinates, rates, and what the muscles add."""
+    if not excited:
+        return 2 * model.nq
+    muscles = hill_muscles(model)
+    kinds = [muscles.activation_dynamics is not None, muscles.tendon == "elastic"]
+    return 2 * model.nq + model.nm * sum(kinds)
 
 
 class Begun(eqx.Module):
@@ -140,8 +152,3 @@ def arity(function: Any, counts: tuple[int, ...]) -> int:
         f"a function of the batch takes the arguments {signature}; give one of (t, q, qd, "
         "parameters), or for excitations that see the muscles (t, q, qd, muscles, parameters)"
     )
-
-
-def leading(run: Run, varying: Run) -> Run:
-    """The arrays of a run that differ between runs; None elsewhere."""
-    return jax.tree.map(lambda leaf, own: leaf if own else None, run, varying)

@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -107,11 +108,12 @@ class Store:
             _write_json(self.folder / _COLUMNS, [vars(column) for column in columns])
         first, _ = self.plan.span(chunk)
         self._rows.write(first, arrays, columns)
-        along = {"ts", *(column.name for column in columns)}
+        along = {column.name for column in columns}
         small = {name: array for name, array in arrays.items() if name not in along}
         self._chunk(chunk).parent.mkdir(exist_ok=True)
         with replacing(self._chunk(chunk)) as part, part.open("wb") as file:
-            np.savez(file, **{name.replace("/", ":"): array for name, array in small.items()})
+            named: Any = {name.replace("/", ":"): array for name, array in small.items()}
+            np.savez(file, **named)
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -144,9 +146,8 @@ class Store:
 def _check_same(path: pathlib.Path, there: Plan, plan: Plan) -> None:
     names = sorted(there.inputs.keys() | plan.inputs.keys())
     differs = [name for name in names if there.inputs.get(name) != plan.inputs.get(name)]
-    differs += [
-        n for n in ("runs", "batch_size", "format") if getattr(there, n) != getattr(plan, n)
-    ]
+    sizes = ("runs", "batch_size", "format")
+    differs += [name for name in sizes if getattr(there, name) != getattr(plan, name)]
     if differs:
         raise BatchFolderError(
             f"{path} holds a batch with another {', '.join(differs)}: give the same arguments to "

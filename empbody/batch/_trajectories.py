@@ -22,7 +22,7 @@ class AbstractTrajectories(abc.ABC):
 
     @abc.abstractmethod
     def read(self, run: int, columns: tuple[Column, ...]) -> dict[str, np.ndarray]:
-        """Quantities of one run, (nt, ...) each, and "ts"."""
+        """Quantities of one run, (nt, ...) each."""
 
     @abc.abstractmethod
     def read_all(self, column: Column) -> np.ndarray:
@@ -52,8 +52,7 @@ class StorageFiles(AbstractTrajectories):
         table = read_storage(self.path(run))
         ends = np.cumsum([len(column.labels) for column in columns])
         parts = np.split(table.data, ends[:-1], axis=1)
-        found = {c.name: c.restored(part) for c, part in zip(columns, parts, strict=True)}
-        return {"ts": table.time.astype(columns[0].dtype)} | found
+        return {c.name: c.restored(part) for c, part in zip(columns, parts, strict=True)}
 
     def read_all(self, column: Column) -> np.ndarray:
         tables = (read_storage(self.path(run)) for run in range(self._runs))
@@ -89,7 +88,7 @@ class ZarrGroup(AbstractTrajectories):
 
     def read(self, run: int, columns: tuple[Column, ...]) -> dict[str, np.ndarray]:
         group = self._zarr.open_group(str(self._folder), mode="r")
-        return {name: np.asarray(group[name][run]) for name in ("ts", *(c.name for c in columns))}
+        return {name: np.asarray(group[name][run]) for name in (c.name for c in columns)}
 
     def read_all(self, column: Column) -> np.ndarray:
         group = self._zarr.open_group(str(self._folder), mode="r")

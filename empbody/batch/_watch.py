@@ -67,6 +67,7 @@ def locate(
     args: Args,
 ) -> tuple[Array, Array, diffrax.RESULTS]:
     """Time and state at which the run ended: the crossing, or t and y where there was none."""
+    finder: Any = event.root_finder
     path = solver.interpolation_cls(t0=watch.before, t1=watch.after, **watch.info)
     happened = anything(watch)
 
@@ -81,7 +82,7 @@ def locate(
 
     found = optx.root_find(
         crossing,
-        event.root_finder,
+        finder,
         y0=watch.after,
         options={"lower": watch.before, "upper": watch.after},
         throw=False,
