@@ -5,6 +5,7 @@ Angles in radians, SI units. Functions take one sample; batch with `jax.vmap`.
 
 from . import (
     autodiff as autodiff,
+    batch as batch,
     calculus as calculus,
     control as control,
     dae as dae,
@@ -21,6 +22,14 @@ from . import (
     sharing as sharing,
     signals as signals,
     solvers as solvers,
+)
+from .batch import (
+    Batch as Batch,
+    load_batch as load_batch,
+    map_batch as map_batch,
+    simulate_batch as simulate_batch,
+    stack_models as stack_models,
+    unstack_models as unstack_models,
 )
 from .control import (
     OptimisedTracking as OptimisedTracking,

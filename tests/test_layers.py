@@ -15,7 +15,7 @@ LAYERS = (
     ("cli",),
     ("viz", "bench", "environments"),
     ("models",),
-    ("control",),
+    ("control", "batch"),
     ("pipeline",),
     ("io",),
     ("fitting",),

@@ -5,10 +5,10 @@ import numpy as np
 
 from ..model import Model
 from ..paths._report import out_of_range
-from ._core import Options
 from ._inputs import why_bad_start
 from ._loops import why_open
 from ._methods import is_implicit
+from ._options import Options
 from ._solution import Solution
 from ._status import SimulationStatus
 

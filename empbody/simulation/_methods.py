@@ -1,13 +1,13 @@
 """Adjoints, step size control and progress meters by name."""
 
 import importlib.util
+from collections.abc import Callable
 from typing import Any
 
 import diffrax
 import equinox as eqx
 import jax
 import optimistix as optx
-from jaxtyping import Array, Float
 
 ADJOINTS: dict[str, diffrax.AbstractAdjoint] = {
     "checkpoint": diffrax.RecursiveCheckpointAdjoint(),
@@ -34,7 +34,7 @@ def is_implicit(solver: diffrax.AbstractSolver) -> bool:
 
 
 def with_stage_tolerances(
-    solver: diffrax.AbstractSolver, rtol: Float[Array, ""], atol: Float[Array, ""]
+    solver: diffrax.AbstractSolver, rtol: Any, atol: Any, norm: Callable = optx.max_norm
 ) -> diffrax.AbstractSolver:
     """For fixed steps: an implicit solver that waits for a controller's tolerances gets ours."""
     if not isinstance(solver, diffrax.AbstractImplicitSolver):
@@ -44,5 +44,14 @@ def with_stage_tolerances(
     return eqx.tree_at(
         lambda s: (s.root_finder.rtol, s.root_finder.atol, s.root_finder.norm),
         solver,
-        (rtol, atol, optx.max_norm),
+        (rtol, atol, norm),
     )
+
+
+def with_controller_tolerances(
+    solver: diffrax.AbstractSolver, controller: diffrax.AbstractStepSizeController
+) -> diffrax.AbstractSolver:
+    """For adaptive steps: what `diffrax.diffeqsolve` does for a solver that waits for them."""
+    if not isinstance(controller, diffrax.PIDController):
+        return solver
+    return with_stage_tolerances(solver, controller.rtol, controller.atol, controller.norm)

@@ -10,15 +10,13 @@ import numpy as np
 
 from ..model import Model
 from ..model._checks import is_concrete
-from ..solvers import SOLVERS, by_name
 from . import _inputs
-from ._core import MONITORS, Options, solve
+from ._core import solve
 from ._errors import SimulationError
-from ._events import as_events
 from ._explain import explain
 from ._feedback import AbstractFeedback
-from ._methods import ADJOINTS, progress_meter
 from ._muscles import as_drive, start_of_muscles
+from ._options import as_options
 from ._solution import Solution
 
 
@@ -109,24 +107,23 @@ def simulate(
         tau = _inputs.state_vector("tau", tau, model)
     drive = as_drive(excitation, model)
     muscles = start_of_muscles(model, muscle_state, drive, start, rate)
-    options = Options(
-        solver=by_name("solver", solver, SOLVERS),
-        adjoint=by_name("adjoint", adjoint, ADJOINTS),
-        events=as_events(event, model),
-        monitors=_monitors(monitors),
-        meter=progress_meter(progress),
-        rtol=_inputs.tolerance("rtol", rtol),
-        atol=_inputs.tolerance("atol", atol),
-        dt0=None if dt0 is None else _inputs.tolerance("dt0", dt0),
-        fixed_step=None if fixed_step is None else _inputs.step_times(fixed_step, when),
-        max_step=None if max_step is None else _inputs.tolerance("max_step", max_step),
-        max_steps=_step_count(max_steps),
+    options = as_options(
+        model,
+        when,
+        solver=solver,
+        adjoint=adjoint,
+        event=event,
+        monitors=monitors,
+        progress=progress,
+        rtol=rtol,
+        atol=atol,
+        dt0=dt0,
+        fixed_step=fixed_step,
+        max_step=max_step,
+        max_steps=max_steps,
         dense=dense,
         find_root=find_root,
     )
-    if fixed_step is None:
-        _inputs.precision(options.rtol)
-    _check_adjoint(options)
     solution = solve(model, start, rate, when, tau, drive, muscles, options)
     if not throw:
         return solution
@@ -147,34 +144,3 @@ def _raising(solution: Solution) -> Solution:
 
     checked = solution.status.error_if(states(solution), ~solution.succeeded)
     return eqx.tree_at(states, solution, checked)
-
-
-def _monitors(
-    monitors: Sequence[str] | Mapping[str, str | Callable],
-) -> tuple[tuple[str, str | Callable], ...]:
-    if isinstance(monitors, str):
-        monitors = (monitors,)
-    pairs = (
-        monitors.items() if isinstance(monitors, Mapping) else zip(monitors, monitors, strict=True)
-    )
-    chosen = tuple(pairs)
-    for _, what in chosen:
-        if isinstance(what, str) and what not in MONITORS:
-            raise ValueError(
-                f"there is no monitor {what!r}; choose from {sorted(MONITORS)} or give functions "
-                "of (t, q, qd) by name"
-            )
-    return chosen
-
-
-def _step_count(max_steps: int) -> int:
-    if max_steps < 1:
-        raise ValueError(f"max_steps = {max_steps}: at least one step is needed")
-    return int(max_steps)
-
-
-def _check_adjoint(options: Options) -> None:
-    if isinstance(options.adjoint, diffrax.BacksolveAdjoint) and (options.events or options.dense):
-        raise ValueError(
-            'adjoint="backsolve" works without events and dense output; use "checkpoint"'
-        )
