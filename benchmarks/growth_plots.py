@@ -124,8 +124,8 @@ def _dress(panel, axis, label, sizes):
         middle = np.sqrt(low * high)
         low, high = middle / np.sqrt(5), middle * np.sqrt(5)
         panel.set_ylim(low, high)
-    if high / low < 30:  # a decade alone has too few ticks
-        panel.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    if high / low < 300:  # decades alone would be too few ticks
+        panel.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=20))
     panel.tick_params(labelsize=8)
     panel.margins(x=0.08)
     panel.grid(True, which="major", color="0.92", lw=0.8)
