@@ -12,6 +12,7 @@ import json
 import multiprocessing
 import os
 import pathlib
+import statistics
 import sys
 import time
 
@@ -80,30 +81,32 @@ def measure(work, sizes, repeats, pipe):
     import jax
 
     from empbody.bench._machine import peak_rss_mb
-    from empbody.bench._timing import interleaved, seconds
+    from empbody.bench._timing import seconds
 
+    jax.config.update("jax_enable_x64", True)
     begin = time.perf_counter()
     bare = peak_rss_mb()
     calls = getattr(growth_work, work)(**sizes)
     built = time.perf_counter() - begin
     found = []
     for name, (call, units) in calls.items():
-        first = seconds(call)
-        jax.block_until_ready(call())
-        once = seconds(call)
-        found.append([name, call, units, built + max(first - once, 0.0), once])
+        first, once = seconds(call), seconds(call)
+        found.append((name, call, units, built + max(first - once, 0.0), [once]))
         built = 0.0
-    count = max(3, min(repeats, int(_ENOUGH / max(sum(each[4] for each in found), 1e-6))))
-    times = interleaved([each[1] for each in found], count)
+    # All are warm by now. What takes seconds is measured twice.
+    count = int(_ENOUGH / max(sum(samples[0] for *_, samples in found), 1e-6))
+    for _ in range(max(1, min(repeats, count) - 1)):
+        for _, call, _, _, samples in found:
+            samples.append(seconds(call))
     rows = []
-    for (name, _, units, first, _), samples in zip(found, times, strict=True):
-        us = sorted(1e6 * t / units for t in samples)
+    for name, _, units, first, samples in found:
+        us = [1e6 * t / units for t in samples]
         rows.append(
             {
                 "curve": name,
-                "us": us[len(us) // 2],
-                "least_us": us[0],
-                "most_us": us[-1],
+                "us": statistics.median(us),
+                "least_us": min(us),
+                "most_us": max(us),
                 "n": len(us),
                 "compile_s": first,
             }

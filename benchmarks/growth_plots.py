@@ -107,8 +107,8 @@ def _guides(panel, axis):
 
 def _plain(value, _=None):
     if value >= 1e6:
-        return f"{value / 1e6:.3g}M"
-    return f"{value / 1e3:.2g}k" if value >= 1e4 else f"{value:g}"
+        return f"{value / 1e6:.0f}M"
+    return f"{value / 1e3:.0f}k" if value >= 1e4 else f"{value:g}"
 
 
 def _dress(panel, axis, label, sizes):
@@ -120,8 +120,12 @@ def _dress(panel, axis, label, sizes):
     panel.minorticks_off()
     panel.yaxis.set_major_formatter(FuncFormatter(_plain))
     low, high = panel.get_ylim()
-    if high / low < 30:  # a decade alone has too few ticks
-        panel.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    if high / low < 5:  # small differences are not to look like growth
+        middle = np.sqrt(low * high)
+        low, high = middle / np.sqrt(5), middle * np.sqrt(5)
+        panel.set_ylim(low, high)
+    if high / low < 300:  # decades alone would be too few ticks
+        panel.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=20))
     panel.tick_params(labelsize=8)
     panel.margins(x=0.08)
     panel.grid(True, which="major", color="0.92", lw=0.8)

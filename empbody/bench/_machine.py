@@ -28,7 +28,7 @@ def machine() -> dict[str, Any]:
         "usable_cores": _usable(),
         "xla_threads": int(os.environ.get("NPROC", "0")) or _usable(),
         "memory_mb": _memory(),
-        "system": f"{platform.system()} {platform.release()}",
+        "system": platform.system(),
         "python": platform.python_version(),
         "empbody": version("empbody"),
         "jax": version("jax"),
