@@ -6,7 +6,16 @@ from typing import Any
 
 import jax
 
-from . import _fitting, _moment_arms, _pipeline, _shoulder, _squeezer, _trees
+from . import (
+    _fitting,
+    _gradient,
+    _moment_arms,
+    _muscle_rhs,
+    _pipeline,
+    _shoulder,
+    _squeezer,
+    _trees,
+)
 from ._trees import shoulder_sized as shoulder_sized
 
 
@@ -15,6 +24,10 @@ def run(progress: Any) -> dict[str, Any]:
     results: dict[str, Any] = {}
     with progress.stage("right-hand sides"):
         results |= _trees.run()
+    with progress.stage("gradient of a rollout"):
+        results |= _gradient.run()
+    with progress.stage("right-hand side with muscles"):
+        results |= _muscle_rhs.run()
     with progress.stage("moment arms"):
         results |= _moment_arms.run()
     with progress.stage("inverse kinematics and dynamics of a trial"):

@@ -77,7 +77,7 @@ class Method(NamedTuple):
         for i, row in enumerate(tableau.a_lower):
             weights[i + 1, : len(row)] = row
 
-        def stage(slopes: Array, each: tuple[Array, Array, Array]) -> tuple[Array, None]:
+        def stage(slopes: Array, each: Any) -> tuple[Array, None]:
             i, weight, c = each
             at = y + h * jnp.sum(weight[:, None] * slopes, axis=0)
             return slopes.at[i].set(self.rates(t + c * h, at)), None
@@ -104,9 +104,11 @@ class Method(NamedTuple):
 
 def applies(solver: Any) -> bool:
     """Whether a solver is one of these methods."""
-    tableau = getattr(solver, "tableau", None)
-    plain = isinstance(solver, diffrax.AbstractERK) and isinstance(tableau, diffrax.ButcherTableau)
-    return plain and tableau.fsal and isinstance(solver.order(None), int | float)
+    if not isinstance(solver, diffrax.AbstractERK):
+        return False
+    tableau: Any = solver.tableau
+    one = isinstance(tableau, diffrax.ButcherTableau) and tableau.fsal
+    return one and solver.order(None) is not None  # pyright: ignore[reportArgumentType]
 
 
 def start(
