@@ -83,6 +83,7 @@ def test_batched_gradients_equal_single_ones(case):
     np.testing.assert_allclose(outside[1], one_by_one[1], rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_gradients_of_models_that_differ_in_every_leaf(case):
     model, loss, states = case
     scale = 1.0 + 0.05 * jnp.arange(4.0)
@@ -96,6 +97,7 @@ def test_gradients_of_models_that_differ_in_every_leaf(case):
             np.testing.assert_allclose(a[i], b, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_jacobians_and_second_derivatives(case):
     model, loss, states = case
     q, qd = states[0]
@@ -113,6 +115,7 @@ def test_jacobians_and_second_derivatives(case):
     np.testing.assert_allclose(twice, hessian, rtol=1e-8, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_nested_batches_of_gradients(case):
     model, loss, states = case
     gradient = jax.grad(lambda q, qd: loss(model, q, qd))

@@ -5,6 +5,7 @@ from typing import Any
 
 import diffrax
 import equinox as eqx
+import equinox.internal as eqxi
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -233,6 +234,12 @@ def _is_plain(options: Options) -> bool:
     )
 
 
+_FIXED_TIMES = (
+    'with adjoint="checkpoint" a simulation has no derivatives to ts, steps and tolerances; use '
+    'adjoint="direct"'
+)
+
+
 class _MethodOf(eqx.Module):
     """A method, but for the numbers that derivatives may be asked for."""
 
@@ -258,6 +265,7 @@ def _step_by_step(
         adaptive=fixed is None,
         most=options.max_steps,
     )
+    steps, ts = eqxi.nondifferentiable((steps, ts), msg=_FIXED_TIMES)
     # Functions that were given may hold arrays that derivatives are asked for.
     rates = eqx.filter_closure_convert(_rates, ts[0], y0, args)
     arrays, rest = eqx.partition((rates, args), eqx.is_inexact_array)
