@@ -6,8 +6,10 @@ from typing import Any, NamedTuple
 
 from . import (
     _fitting,
+    _gradient,
     _ida,
     _moment_arms,
+    _muscle_rhs,
     _opensim_dynamics,
     _pipeline,
     _shoulder,
@@ -28,6 +30,8 @@ class Group(NamedTuple):
 
 GROUPS: dict[str, Group] = {
     "rhs": Group("right-hand sides", _trees.run),
+    "gradient": Group("gradient of a rollout", _gradient.run),
+    "muscles": Group("right-hand side with muscles", _muscle_rhs.run),
     "opensim": Group("forward dynamics beside OpenSim", _opensim_dynamics.run),
     "moment-arms": Group("moment arms", _moment_arms.run),
     "trial": Group("inverse kinematics and dynamics of a trial", _pipeline.run),

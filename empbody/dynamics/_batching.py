@@ -67,6 +67,7 @@ def lanes_under_vmap(
     def _(primals: Any, tangents: Any) -> tuple[Array, Array | None]:
         if implicit is None:
             return eqx.filter_jvp(one, primals, tangents)
+        defect = implicit.defect
         (arguments,), (moves,) = primals, tangents
         result = function(arguments)
         arrays, rest = eqx.partition(arguments, eqx.is_array)
@@ -79,7 +80,7 @@ def lanes_under_vmap(
             return arguments, jax.tree.unflatten(structure, laned.flags), laned.size
 
         rule = ImplicitRule(
-            defect=lambda laned, result: implicit.defect(*unpacked(laned), result),
+            defect=lambda laned, result: defect(*unpacked(laned), result),
             solve=implicit.solve,
             varied=varied,
             batches_well=batches_well,

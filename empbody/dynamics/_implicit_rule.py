@@ -67,8 +67,9 @@ def _lanes(array: Array, flag: bool) -> Array:
     return jnp.moveaxis(array, 0, -1) if flag else array[..., None]
 
 
-def _push(*inputs: Array, rule: ImplicitRule, flags: Flags, size: int | None) -> list[Array]:
+def _push(*inputs: Any, rule: ImplicitRule, flags: Flags, size: int | None) -> list[Array]:
     lanes = 1 if size is None else size
+    inputs = tuple(jnp.asarray(x) for x in inputs)  # constants may be NumPy's
 
     def run(inputs: Sequence[Array], lanes: int) -> list[Array]:
         leaves, result, tangents = _parts(rule, inputs, "push")
@@ -95,10 +96,11 @@ def _push(*inputs: Array, rule: ImplicitRule, flags: Flags, size: int | None) ->
 
 
 def _pull(
-    *inputs: Array, rule: ImplicitRule, flags: Flags, kept: Flags, size: int | None
+    *inputs: Any, rule: ImplicitRule, flags: Flags, kept: Flags, size: int | None
 ) -> list[Array]:
     """Cotangents of the varied leaves; `kept` tells which stay apart by lane."""
     lanes = 1 if size is None else size
+    inputs = tuple(jnp.asarray(x) for x in inputs)
 
     def run(inputs: Sequence[Array], lanes: int) -> list[Array]:
         leaves, result, (cotangent,) = _parts(rule, inputs, "pull")
@@ -147,7 +149,7 @@ def _shapes(plain: Callable, *avals: Any, **params: Any) -> list[Any]:
     return _traced(plain, avals, tuple(params.items())).out_avals
 
 
-def _compiled(plain: Callable, *inputs: Array, **params: Any) -> list[Array]:
+def _compiled(plain: Callable, *inputs: Any, **params: Any) -> list[Array]:
     avals = tuple(jax.typeof(x) for x in inputs)
     return jaxpr_as_fun(_traced(plain, avals, tuple(params.items())))(*inputs)
 

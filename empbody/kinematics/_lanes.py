@@ -22,7 +22,7 @@ def lanes_last(leaf: Array, batched: bool) -> Array:
 def components(a: Array, axis: int = 1) -> list[Array]:
     """Slices of width one along an axis. Unlike indexing, splitting has a cheap transpose:
     one concatenation instead of a padded array for each component."""
-    return jax.lax.split(a, (1,) * a.shape[axis], axis)
+    return list(jax.lax.split(a, (1,) * a.shape[axis], axis))
 
 
 def cross(a: Array, b: Array) -> Array:
@@ -98,7 +98,7 @@ def materialise(*values: Array) -> list[Array]:
 
 def halves(values: Array, axis: int = 1) -> list[Array]:
     """The first three entries along an axis, and the rest."""
-    return jax.lax.split(values, (3, values.shape[axis] - 3), axis)
+    return list(jax.lax.split(values, (3, values.shape[axis] - 3), axis))
 
 
 _LISTED = 32

@@ -91,7 +91,7 @@ def link_transforms(tree: LaneTree, f: Float[Array, "nj #lanes"]) -> Float[Array
 
 
 @link_transforms.def_jvp
-def _(primals: Any, tangents: Any) -> tuple[Array, Array]:
+def _(primals: Any, tangents: Any) -> tuple[Any, Any]:
     """A change of f moves each link by the screws of the joints that carry it, so the sweep
     over the tree is differentiated only where placements themselves change."""
     (tree, f), (tree_move, f_move) = primals, tangents

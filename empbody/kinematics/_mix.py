@@ -28,12 +28,12 @@ class _Weights:
         return hash(self._key)
 
 
-def mix(weights: np.ndarray, values: Array) -> Array:
+def mix(weights: np.ndarray, values: Any) -> Array:
     """(m, n) times (n, ..., lanes), summed over n."""
     return _mix_p.bind(values, weights=_Weights(weights))
 
 
-def _product(values: Array, *, weights: _Weights) -> Array:
+def _product(values: Any, *, weights: _Weights) -> Array:
     matrix = jnp.asarray(weights.matrix, dtype=values.dtype)
     return jax.lax.dot_general(matrix, values, (((1,), (0,)), ((), ())))
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import diffrax
 import equinox as eqx
+import equinox.internal as eqxi
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
@@ -109,6 +110,12 @@ def _is_plain(options: Options) -> bool:
     )
 
 
+_FIXED_TIMES = (
+    'with adjoint="checkpoint" a simulation has no derivatives to ts, steps and tolerances; use '
+    'adjoint="direct"'
+)
+
+
 class _MethodOf(eqx.Module):
     """A method, but for the numbers that derivatives may be asked for."""
 
@@ -134,6 +141,7 @@ def _step_by_step(
         adaptive=fixed is None,
         most=options.max_steps,
     )
+    steps, ts = eqxi.nondifferentiable((steps, ts), msg=_FIXED_TIMES)
     # Functions that were given may hold arrays that derivatives are asked for.
     field = eqx.filter_closure_convert(rates, ts[0], ready.y0, args)
     arrays, rest = eqx.partition((field, args), eqx.is_inexact_array)

@@ -25,7 +25,7 @@ class Steps(eqx.Module):
     """How long steps are: fixed ones, or what the tolerances allow."""
 
     first: Float[Array, ""]
-    """First step, and all of them where `adaptive` and `to` do not say otherwise."""
+    """First step; where neither `adaptive` nor `to` says otherwise, the longest of all."""
     to: Float[Array, " n"] | None
     """Times to step to."""
     rtol: Float[Array, ""]
@@ -68,26 +68,22 @@ class Method(NamedTuple):
     rates: Callable[[Any, Array], Array]
     """(t, y) -> ẏ"""
 
-    def trial(self, t: Array, goal: Array, y: Array, slope: Array | None) -> Trial:
-        """The step from t to its goal; without `slope`, the rates at its start, these are
-        computed, in the same loop as the others."""
+    def trial(self, t: Array, goal: Array, y: Array, slope: Array) -> Trial:
+        """The step from t to its goal; `slope` are the rates at its start."""
         tableau, h = self.solver.tableau, goal - t
         count = tableau.num_stages
-        weights = np.zeros((count, count))
+        weights = np.zeros((count - 1, count))
         for i, row in enumerate(tableau.a_lower):
-            weights[i + 1, : len(row)] = row
+            weights[i, : len(row)] = row
 
-        def stage(slopes: Array, each: tuple[Array, Array, Array]) -> tuple[Array, None]:
+        def stage(slopes: Array, each: Any) -> tuple[Array, None]:
             i, weight, c = each
             at = y + h * jnp.sum(weight[:, None] * slopes, axis=0)
             return slopes.at[i].set(self.rates(t + c * h, at)), None
 
-        places = np.concatenate([[0.0], tableau.c])
-        slopes, known = jnp.zeros((count, *y.shape), dtype=y.dtype), 0
-        if slope is not None:
-            slopes, known = slopes.at[0].set(slope), 1
-        numbers = [jnp.asarray(x[known:], dtype=y.dtype) for x in (weights, places)]
-        slopes, _ = jax.lax.scan(stage, slopes, (jnp.arange(known, count), *numbers))
+        numbers = [jnp.asarray(x, dtype=y.dtype) for x in (weights, tableau.c)]
+        first = jnp.zeros((count, *y.shape), dtype=y.dtype).at[0].set(slope)
+        slopes, _ = jax.lax.scan(stage, first, (jnp.arange(1, count), *numbers))
         b, e = (jnp.asarray(x, dtype=y.dtype) for x in (tableau.b_sol, tableau.b_error))
         moved = h * jnp.sum(b[:, None] * slopes, axis=0)
         return Trial(y + moved, h * jnp.sum(e[:, None] * slopes, axis=0), slopes)
@@ -104,9 +100,11 @@ class Method(NamedTuple):
 
 def applies(solver: Any) -> bool:
     """Whether a solver is one of these methods."""
-    tableau = getattr(solver, "tableau", None)
-    plain = isinstance(solver, diffrax.AbstractERK) and isinstance(tableau, diffrax.ButcherTableau)
-    return plain and tableau.fsal and isinstance(solver.order(None), int | float)
+    if not isinstance(solver, diffrax.AbstractERK):
+        return False
+    tableau: Any = solver.tableau
+    one = isinstance(tableau, diffrax.ButcherTableau) and tableau.fsal
+    return one and solver.order(None) is not None  # pyright: ignore[reportArgumentType]
 
 
 def start(
@@ -128,6 +126,15 @@ def _least(ts: Float[Array, " nt"]) -> Array:
     return 16 * np.finfo(ts.dtype).eps * jnp.maximum(jnp.abs(ts[0]), jnp.abs(ts[-1]))
 
 
+def _fixed_goal(steps: Steps, ts: Float[Array, " nt"], index: Int[Array, ""]) -> Array:
+    """End of a fixed step, counted from one; all but the first share the time equally."""
+    if steps.to is not None:
+        return steps.to[jnp.minimum(index, steps.to.shape[0] - 1)]
+    t0, t1 = ts[0], ts[-1]
+    count = jnp.ceil((t1 - t0) / jnp.nextafter(steps.first, jnp.inf))
+    return jnp.where(index >= count, t1, t0 + (t1 - t0) * (index / count))
+
+
 def _shorter(h: Array, steps: Steps) -> Array:
     return h if steps.longest is None else jnp.minimum(h, steps.longest)
 
@@ -140,8 +147,7 @@ def judged(
     state, at_least = place.state, place.at_least
     if not steps.adaptive:
         keep = jnp.asarray(True)
-        index = place.tried + 2
-        goal = place.goal + steps.first if steps.to is None else steps.to[index]
+        goal = _fixed_goal(steps, ts, place.tried + 2)
     else:
         error = jnp.where(jnp.isnan(trial.error), jnp.inf, trial.error)
         reached = jnp.where(jnp.any(jnp.isnan(trial.y)), place.y, trial.y)

@@ -84,19 +84,21 @@ def _(
     marks, accepted = residuals
     of_last, of_rows = cotangents
     y0, slope, numbers = varied
-    y_bar = jnp.zeros_like(y0)
+    y_bar, slope_bar = jnp.zeros_like(y0), jnp.zeros_like(slope)
     rows_bar = jnp.zeros((ts.shape[0], *y0.shape), y0.dtype) if of_rows is None else of_rows
     if of_last is not None and of_last.y is not None:
         y_bar = y_bar + of_last.y
+    if of_last is not None and of_last.slope is not None:
+        slope_bar = slope_bar + of_last.slope
     wanted, held = eqx.partition(numbers, perturbed[2])
 
     def with_numbers(wanted: Any) -> Method:
         return method(eqx.combine(wanted, held))
 
     way = _Way(with_numbers, wanted, steps, ts, marks, rows_bar)
-    back = _Back(accepted, y_bar, jax.tree.map(jnp.zeros_like, wanted))
+    back = _Back(accepted, y_bar, slope_bar, jax.tree.map(jnp.zeros_like, wanted))
     back = way.from_end_to_start(back)
-    return back.y_bar + rows_bar[0], jnp.zeros_like(slope), back.sums
+    return back.y_bar + rows_bar[0], back.slope_bar, back.sums
 
 
 class _Back(NamedTuple):
@@ -105,6 +107,8 @@ class _Back(NamedTuple):
     left: Int[Array, ""]
     """Accepted steps still to go back over."""
     y_bar: Float[Array, " ny"]
+    slope_bar: Float[Array, " ny"]
+    """Of the rates at that state: the last stage of the step before."""
     sums: Any
     """Cotangents of the numbers so far."""
 
@@ -186,10 +190,10 @@ class _Way(NamedTuple):
     def _pulled(self, back: _Back, place: Place) -> _Back:
         """Back over one step."""
 
-        def step(y: Array, wanted: Any) -> Trial:
-            return self.method(wanted).trial(place.t, place.goal, y, None)
+        def step(y: Array, slope: Array, wanted: Any) -> Trial:
+            return self.method(wanted).trial(place.t, place.goal, y, slope)
 
-        trial, pull = jax.vjp(step, place.y, self.wanted)
+        trial, pull = jax.vjp(step, place.y, place.slope, self.wanted)
         first = jnp.searchsorted(self.ts, place.t, side="right")
         last = jnp.searchsorted(self.ts, place.goal, side="right")
         method = self.method(self.wanted)
@@ -209,9 +213,10 @@ class _Way(NamedTuple):
             due = index < last
             return index + jnp.where(due, 1, 0), *chosen(due, new, (y_bar, trial_bar))
 
-        none = jax.tree.map(jnp.zeros_like, (place.y, trial))
-        start_bar = (first, none[0], none[1]._replace(y=back.y_bar))
-        _, y_bar, trial_bar = jax.lax.while_loop(more, row, start_bar)
-        of_y, of_numbers = pull(trial_bar)
+        none = jnp.zeros_like(trial.slopes).at[-1].set(back.slope_bar)
+        trial_bar = Trial(back.y_bar, jnp.zeros_like(trial.error), none)
+        state = (first, jnp.zeros_like(place.y), trial_bar)
+        _, y_bar, trial_bar = jax.lax.while_loop(more, row, state)
+        of_y, of_slope, of_numbers = pull(trial_bar)
         sums = jax.tree.map(jnp.add, back.sums, of_numbers)
-        return _Back(back.left - 1, y_bar + of_y, sums)
+        return _Back(back.left - 1, y_bar + of_y, of_slope, sums)

@@ -81,8 +81,9 @@ def simulate(
     - `find_root`: whether to find the time of a crossing to rounding (on the solver's
       interpolant), or to stop at the end of the step.
     - `adjoint`: "checkpoint" (reverse mode through the steps), "forward" (for jvp and
-      jacfwd), "direct" (both, slower), "backsolve" (backwards in time, approximate; no
-      events or dense output), or a Diffrax adjoint.
+      jacfwd), "direct" (both, slower; the one for derivatives to ts and fixed steps),
+      "backsolve" (backwards in time, approximate; no events or dense output), or a Diffrax
+      adjoint.
     - `monitors`: "energy" (J) and "closure" (residual of loop closures), or a mapping from
       names to these or to functions of (t, q, qd); along ts in `Solution.monitors`.
     - `progress`: show a progress bar, or a Diffrax progress meter.

@@ -1,0 +1,42 @@
+"""Right-hand side of a shoulder with its Hill muscles, wrapping included."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..dynamics import forward_dynamics
+from ..model import Model
+from ..models._holzbaur import holzbaur
+from ..muscles import initial_muscle_state
+from ..muscles._forces import without_muscles
+from ..simulation._muscles import Drive, muscle_rates
+from ._moment_arms import poses
+from ._timing import Figure, interleaved
+
+_BATCH = 1024
+_REPEATS = 5
+
+
+def run() -> dict[str, Figure]:
+    works = [_work(holzbaur(wrapping=wrapping)) for wrapping in (True, False)]
+    wrapped, straight = ([t / _BATCH * 1e6 for t in s] for s in interleaved(works, _REPEATS))
+    note = {"batch": _BATCH, "without_wrapping_us": float(np.median(straight))}
+    return {"rhs_shoulder_muscles_batched_us": Figure.of(wrapped, **note)}
+
+
+def _work(model: Model) -> Any:
+    """Accelerations and rates of the muscles' states at random poses, all muscles half
+    excited, each state in balance at the first pose."""
+    q = jnp.asarray(poses(_BATCH))
+    qd = jnp.asarray(np.random.default_rng(1).normal(size=q.shape))
+    state = initial_muscle_state(model, q[0])
+    drive = Drive(jnp.full(model.nm, 0.5), False)
+
+    def rates(q: Any, qd: Any) -> Any:
+        pull, rate = muscle_rates(model, drive, 0.0, q, qd, state)
+        return forward_dynamics(without_muscles(model), q, qd, pull), rate
+
+    run = jax.jit(jax.vmap(rates))
+    return lambda: run(q, qd)
