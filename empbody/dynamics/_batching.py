@@ -62,6 +62,8 @@ next. Other devices take the whole batch."""
 
 def _in_chunks(run: Callable[[Any, int], Array], arrays: Any, batched: Any, size: int) -> Array:
     """`run(arrays, size)` in pieces along the batch."""
+    if not isinstance(size, int):  # a symbolic size, as of jax.export, cannot be cut
+        return run(arrays, size)
     whole = size // _CHUNK
     if whole < 2 or jax.default_backend() != "cpu":
         return run(arrays, size)
