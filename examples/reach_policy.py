@@ -26,7 +26,7 @@ class Policy(eqx.Module):
         self.network = eqx.tree_at(
             lambda n: n.layers[-1].weight, network, 0.1 * network.layers[-1].weight
         )
-        self.log_spread = jnp.full(env.action_size, -1.0)
+        self.log_spread = jnp.full(env.action_size, -1.0, dtype=float)
 
     def __call__(self, observation: jax.Array) -> jax.Array:
         return self.network(observation)
