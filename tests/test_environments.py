@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from _small_arm import arm, reach
+from _small_arm import reach
 
 import empbody as eb
 from empbody.environments import ReachState, register, shoulder_reach, to_gymnasium
@@ -110,8 +110,8 @@ def test_fixed_steps_against_adaptive_ones(env, step):
         return found.q_final
 
     wanted = jax.vmap(exact)(states, actions)
-    assert float(jnp.max(jnp.abs(ends - states.q))) > 1e-3
-    np.testing.assert_allclose(ends, wanted, rtol=0, atol=2e-6)
+    assert float(jnp.max(jnp.abs(ends - states.q))) > 1e-2
+    np.testing.assert_allclose(ends, wanted, rtol=0, atol=1e-4)
 
 
 def test_episodes_are_truncated_and_start_anew(env, batched):
@@ -192,7 +192,6 @@ def test_the_shoulder_moves(drive, batched):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"drive": "legs"}, "drive is 'legs'; choose 'torque' or 'muscles'"),
         ({"substeps": 0}, "substeps is 0 and horizon 100: at least 1"),
         ({"torques": (1.0, 2.0)}, r"torques has shape \(2,\); give three numbers"),
         ({"box": jnp.zeros((3, 2))}, r"box has shape \(3, 2\); give \(2, 3\)"),
@@ -211,11 +210,10 @@ def replaced(env, **new):
 
 def test_wrong_actions_and_tendons(env):
     state = env.reset(jax.random.key(0))
-    with pytest.raises(ValueError, match=r"shape \(2, 2\) for 2 numbers .*; batch with jax.vmap"):
-        env.step(state, jnp.zeros((2, 2)))
-    stiff = eqx.tree_at(lambda m: m.muscles, arm(), None)
-    with pytest.raises(ValueError, match="paths without force parameters"):
-        replaced(env, model=stiff, drive="muscles")
+    with pytest.raises(ValueError, match=r"shape \(5,\) for 2 numbers \(shoulder, elbow\)"):
+        env.step(state, jnp.zeros(5))
+    with pytest.raises(ValueError, match="the model has no muscles"):
+        replaced(env, model=eb.models.pendulum_chain(2), drive="muscles")
     elastic = eb.models.shoulder(wrapping=False, muscles=["DELT1"], tendon="elastic")
     with pytest.raises(ValueError, match="elastic tendons are too stiff"):
         replaced(env, model=elastic, drive="muscles")
