@@ -152,11 +152,11 @@ def judge(env, policy, keys):
 
 
 def main(
-    updates: int = 100,
-    batch: int = 64,
+    updates: int = 150,
+    batch: int = 32,
     drive: str = "torque",
-    plain_updates: int = 150,
-    plain_batch: int = 128,
+    plain_updates: int = 100,
+    plain_batch: int = 64,
     horizon: int = 25,
     figure: str | None = "out/reach_policy.png",
 ) -> dict[str, jax.Array]:
