@@ -75,7 +75,7 @@ def shoulder_cases(poses: int) -> Iterator[Case]:
         need = -eb.gravity(model, q)
         return eb.share_forces(model, q, qd, need, reserves=1.0).activations
 
-    yield Case(f"{label}: share_forces", straight, shared, (q, qd))
+    yield Case("shoulder, straight paths: share_forces", straight, shared, (q, qd))
 
 
 def wrapped_cases(poses: int) -> Iterator[Case]:

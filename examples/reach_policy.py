@@ -26,7 +26,7 @@ class Policy(eqx.Module):
         self.network = eqx.tree_at(
             lambda n: n.layers[-1].weight, network, 0.1 * network.layers[-1].weight
         )
-        self.log_spread = jnp.full(env.action_size, -1.0)
+        self.log_spread = jnp.full(env.action_size, -1.0, dtype=float)
 
     def __call__(self, observation: jax.Array) -> jax.Array:
         return self.network(observation)
@@ -152,11 +152,11 @@ def judge(env, policy, keys):
 
 
 def main(
-    updates: int = 100,
-    batch: int = 64,
+    updates: int = 150,
+    batch: int = 32,
     drive: str = "torque",
-    plain_updates: int = 150,
-    plain_batch: int = 128,
+    plain_updates: int = 100,
+    plain_batch: int = 64,
     horizon: int = 25,
     figure: str | None = "out/reach_policy.png",
 ) -> dict[str, jax.Array]:

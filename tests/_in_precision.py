@@ -5,46 +5,11 @@ import sys
 
 import jax
 import jax.numpy as jnp
+from _small_arm import arm
 
 import empbody as eb
 
 jax.config.update("jax_enable_x64", sys.argv[1] == "64")
-
-
-def arm():
-    """Two links and two muscles, one of which slides over a cylinder."""
-    upper = eb.Body(
-        "upper",
-        joint=eb.Revolute((0, 0, 1)),
-        mass=2.0,
-        com=(0, -0.15, 0),
-        inertia=(0.01, 0.002, 0.01),
-    )
-    fore = eb.Body(
-        "fore",
-        "upper",
-        eb.Revolute((0, 0, 1), translation=(0, -0.3, 0)),
-        mass=1.5,
-        com=(0, -0.12, 0),
-        inertia=(0.008, 0.001, 0.008),
-    )
-    numbers = {
-        "max_isometric_force": 800.0,
-        "optimal_fibre_length": 0.12,
-        "tendon_slack_length": 0.18,
-        "tendon": "rigid",
-    }
-    front = [eb.PathPoint("ground", (0.03, 0, 0)), eb.PathPoint("fore", (0.015, -0.04, 0))]
-    back = [eb.PathPoint("upper", (-0.02, -0.05, 0)), eb.PathPoint("fore", (-0.02, -0.03, 0))]
-    return eb.Model.build(
-        ("shoulder", "elbow"),
-        [upper, fore],
-        muscles=[
-            eb.Muscle("flexor", front, **numbers),
-            eb.Muscle("extensor", back, wraps=[eb.Wrap("pulley")], **numbers),
-        ],
-        surfaces=[eb.WrapCylinder("pulley", "upper", 0.02, translation=(0, -0.3, 0))],
-    )
 
 
 def refusal(call):

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from _small_arm import reach
 
 import empbody as eb
 from empbody.environments import ReachState, register, shoulder_reach, to_gymnasium
@@ -18,7 +19,8 @@ BATCH = 8
 
 @pytest.fixture(scope="module")
 def env():
-    return shoulder_reach(horizon=5)
+    """Of a small arm, driven by torques: the shoulder's takes longer to compile."""
+    return reach("torque", horizon=5)
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +45,8 @@ def batched():
     return run
 
 
-def test_sizes_and_names(env):
+def test_sizes_and_names():
+    env = shoulder_reach()
     assert env.action_names == ("elv_angle", "shoulder_elv", "shoulder_rot")
     assert env.action_size == 3
     assert env.observation_size == 9
@@ -68,13 +71,14 @@ def test_an_episode_starts_at_rest_in_the_box(env):
     assert not np.allclose(states.q, states.target)
     assert not np.any(states.qd)
     seen = jax.vmap(env.observe)(states)
-    np.testing.assert_allclose(seen[:, 6:9], states.target - states.q, atol=1e-15)
+    np.testing.assert_allclose(seen[:, 4:6], states.target - states.q, atol=1e-15)
 
 
 def test_reward_and_torque_of_a_step(env, step):
     """At the target, at rest, with the torques that hold it there: only effort costs."""
-    q = jnp.deg2rad(jnp.array([30.0, 60.0, -20.0]))
-    hold = eb.inverse_dynamics(env.model, q, jnp.zeros(3), jnp.zeros(3)) / env.torques
+    q, none = jnp.array([0.2, 0.3]), jnp.zeros(2)
+    hold = eb.inverse_dynamics(env.model, q, none, none) / env.torques
+    assert float(jnp.max(jnp.abs(hold))) < 1.0
     out = step(env, env.begin(q, q, jax.random.key(0)), hold)
     np.testing.assert_allclose(out.state.q, q, atol=1e-12)
     np.testing.assert_allclose(out.reward, -env.effort_weight * jnp.mean(hold**2), rtol=1e-9)
@@ -84,18 +88,18 @@ def test_reward_and_torque_of_a_step(env, step):
 
 def test_actions_are_held_in_their_bounds(env, step):
     state = env.reset(jax.random.key(1))
-    full, beyond = (step(env, state, jnp.array(a)) for a in ([1.0, 1.0, 1.0], [2.0, 3.0, 4.0]))
+    full, beyond = (step(env, state, jnp.array(a)) for a in ([1.0, 1.0], [2.0, 3.0]))
     np.testing.assert_array_equal(beyond.state.q, full.state.q)
     np.testing.assert_array_equal(beyond.reward, full.reward)
     assert not bool(beyond.terminated)
-    assert bool(step(env, state, jnp.array([0.0, 0.0, jnp.inf])).terminated)  # no action at all
+    assert bool(step(env, state, jnp.array([0.0, jnp.inf])).terminated)  # no action at all
 
 
 def test_fixed_steps_against_adaptive_ones(env, step):
     """0.02 s under random torques, against Tsit5 at 1e-10."""
     keys = jax.random.split(jax.random.key(5), BATCH)
     states = jax.vmap(env.reset)(keys)
-    actions = jax.random.uniform(keys[0], (BATCH, 3), minval=-1.0)
+    actions = jax.random.uniform(keys[0], (BATCH, 2), minval=-1.0)
     ends = jax.vmap(lambda s, a: step(env, s, a).state.q)(states, actions)
     ts = jnp.array([0.0, env.dt])
 
@@ -106,13 +110,13 @@ def test_fixed_steps_against_adaptive_ones(env, step):
         return found.q_final
 
     wanted = jax.vmap(exact)(states, actions)
-    assert float(jnp.max(jnp.abs(ends - states.q))) > 1e-3
-    np.testing.assert_allclose(ends, wanted, rtol=0, atol=2e-6)
+    assert float(jnp.max(jnp.abs(ends - states.q))) > 1e-2
+    np.testing.assert_allclose(ends, wanted, rtol=0, atol=1e-4)
 
 
 def test_episodes_are_truncated_and_start_anew(env, batched):
     keys = jax.random.split(jax.random.key(0), BATCH)
-    start, out = batched(env, keys, jnp.zeros((12, BATCH, 3)))
+    start, out = batched(env, keys, jnp.zeros((12, BATCH, 2)))
     np.testing.assert_array_equal(np.asarray(out.truncated[:, 0]), np.arange(1, 13) % 5 == 0)
     assert not bool(jnp.any(out.terminated))
     np.testing.assert_array_equal(np.asarray(out.state.steps[:, 0]), np.arange(1, 13) % 5)
@@ -125,10 +129,8 @@ def test_episodes_are_truncated_and_start_anew(env, batched):
 def test_what_goes_wrong_ends_the_episode_with_finite_numbers(env, step, batched):
     """Thrown about, out of every range, with actions that are not numbers."""
     state = env.reset(jax.random.key(2))
-    far = eqx.tree_at(
-        lambda s: (s.q, s.qd), state, (jnp.array([9.0, -9.0, 9.0]), 1e3 * jnp.ones(3))
-    )
-    for wrong, action in ((far, jnp.ones(3)), (state, jnp.full(3, jnp.nan))):
+    far = eqx.tree_at(lambda s: (s.q, s.qd), state, (jnp.array([9.0, -9.0]), 1e3 * jnp.ones(2)))
+    for wrong, action in ((far, jnp.ones(2)), (state, jnp.full(2, jnp.nan))):
         out = step(env, wrong, action)
         assert bool(out.terminated)
         assert all(bool(jnp.all(jnp.isfinite(x))) for x in (out.state.q, out.state.qd, out.reward))
@@ -136,10 +138,10 @@ def test_what_goes_wrong_ends_the_episode_with_finite_numbers(env, step, batched
     low, high = env.observation_bounds
     assert bool(jnp.all((out.observation >= low) & (out.observation <= high)))
     keys = jax.random.split(jax.random.key(4), BATCH)
-    actions = jnp.sign(jax.random.normal(keys[0], (12, BATCH, 3)))
+    actions = jnp.sign(jax.random.normal(keys[0], (12, BATCH, 2)))
     _, found = batched(env, keys, actions)
     assert bool(jnp.all(jnp.isfinite(found.observation)))
-    slope = jax.grad(lambda a: env.step(far, a).reward)(jnp.ones(3))
+    slope = jax.grad(lambda a: env.step(far, a).reward)(jnp.ones(2))
     assert bool(jnp.all(jnp.isfinite(slope)))
 
 
@@ -147,7 +149,7 @@ def test_derivatives_through_steps(env):
     """Of the return over three steps to actions and to a mass, against differences."""
 
     def total(scale, actions):
-        other = eqx.tree_at(lambda e: e.model.masses, env, env.model.masses * scale)
+        other = eqx.tree_at(lambda e: e.model.mass, env, env.model.mass * scale)
         start = other.reset(jax.random.key(7))
 
         def one(state, action):
@@ -156,13 +158,13 @@ def test_derivatives_through_steps(env):
 
         return jnp.sum(jax.lax.scan(one, start, actions)[1])
 
-    actions = 0.3 * jax.random.normal(jax.random.key(8), (3, 3))
+    actions = 0.3 * jax.random.normal(jax.random.key(8), (3, 2))
     value = jax.jit(total)
     by_scale, by_actions = jax.jit(jax.grad(total, (0, 1)))(1.0, actions)
     step = 1e-5
     difference = (value(1.0 + step, actions) - value(1.0 - step, actions)) / (2 * step)
     np.testing.assert_allclose(by_scale, difference, rtol=1e-5)
-    along = jax.random.normal(jax.random.key(9), (3, 3))
+    along = jax.random.normal(jax.random.key(9), (3, 2))
     difference = (value(1.0, actions + step * along) - value(1.0, actions - step * along)) / (
         2 * step
     )
@@ -170,24 +172,26 @@ def test_derivatives_through_steps(env):
 
 
 @pytest.mark.slow
-def test_muscles_drive_it_too(batched):
-    env = shoulder_reach("muscles", horizon=50)
+@pytest.mark.parametrize("drive", ["torque", "muscles"])
+def test_the_shoulder_moves(drive, batched):
+    """The idle arm sinks, the driven one goes elsewhere, all stays finite."""
+    env = shoulder_reach(drive, horizon=50)
     keys = jax.random.split(jax.random.key(0), 2)
-    nothing, all_out = jnp.zeros((10, 2, 14)), jnp.full((10, 2, 14), 0.5)
-    start, idle = batched(env, keys, nothing)
-    _, busy = batched(env, keys, all_out)
-    np.testing.assert_allclose(start.muscles.activation, 0.01)
-    assert bool(jnp.all(busy.state.muscles.activation[-1] > 0.4))
-    assert bool(jnp.all(idle.state.muscles.activation[-1] < 0.011))
-    assert bool(jnp.all(idle.state.q[-1, :, 1] < start.q[:, 1]))  # the arm sinks
+    shape = (10, 2, env.action_size)
+    start, idle = batched(env, keys, jnp.zeros(shape))
+    _, busy = batched(env, keys, jnp.full(shape, 0.5))
+    assert bool(jnp.all(idle.state.q[-1, :, 1] < start.q[:, 1]))
     assert not np.allclose(busy.state.q[-1], idle.state.q[-1])
     assert all(bool(jnp.all(jnp.isfinite(x))) for x in (busy.observation, busy.reward))
+    if drive == "muscles":
+        np.testing.assert_allclose(start.muscles.activation, 0.01)
+        assert bool(jnp.all(busy.state.muscles.activation[-1] > 0.4))
+        assert bool(jnp.all(idle.state.muscles.activation[-1] < 0.011))
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"drive": "legs"}, "drive is 'legs'; choose 'torque' or 'muscles'"),
         ({"substeps": 0}, "substeps is 0 and horizon 100: at least 1"),
         ({"torques": (1.0, 2.0)}, r"torques has shape \(2,\); give three numbers"),
         ({"box": jnp.zeros((3, 2))}, r"box has shape \(3, 2\); give \(2, 3\)"),
@@ -199,14 +203,20 @@ def test_wrong_options(options, message):
         shoulder_reach(**options)
 
 
+def replaced(env, **new):
+    fields = {name: getattr(env, name) for name in env.__dataclass_fields__}
+    return eb.environments.Reach(**(fields | new))
+
+
 def test_wrong_actions_and_tendons(env):
     state = env.reset(jax.random.key(0))
-    with pytest.raises(ValueError, match=r"shape \(2, 3\) for 3 numbers .*; batch with jax.vmap"):
-        env.step(state, jnp.zeros((2, 3)))
-    elastic = eb.models.shoulder(wrapping=False, tendon="elastic")
-    fields = {name: getattr(env, name) for name in env.__dataclass_fields__}
+    with pytest.raises(ValueError, match=r"shape \(5,\) for 2 numbers \(shoulder, elbow\)"):
+        env.step(state, jnp.zeros(5))
+    with pytest.raises(ValueError, match="the model has no muscles"):
+        replaced(env, model=eb.models.pendulum_chain(2), drive="muscles")
+    elastic = eb.models.shoulder(wrapping=False, muscles=["DELT1"], tendon="elastic")
     with pytest.raises(ValueError, match="elastic tendons are too stiff"):
-        eb.environments.Reach(**(fields | {"model": elastic, "drive": "muscles"}))
+        replaced(env, model=elastic, drive="muscles")
 
 
 def test_gymnasium_accepts_it(env):
@@ -215,7 +225,7 @@ def test_gymnasium_accepts_it(env):
 
     wrapped = to_gymnasium(env)
     check_env(wrapped, skip_render_check=True)
-    target = np.deg2rad([20.0, 50.0, -10.0])
+    target = np.array([0.4, 0.8])
     first, info = wrapped.reset(seed=1, options={"q": target, "target": target})
     assert info["distance"] == 0.0
     assert first.dtype == np.float32
@@ -227,10 +237,9 @@ def test_gymnasium_accepts_it(env):
     name = register()
     try:
         assert register() == name  # again does no harm
-        made = gym.make(name, horizon=3)
-        made.reset(seed=0)
-        ends = [made.step(np.zeros(3, np.float32))[3] for _ in range(3)]
-        assert ends == [False, False, True]
+        made = gym.make(name, drive="muscles", horizon=3)
+        assert made.action_space.shape == (14,)
+        assert made.observation_space.shape == (23,)
     finally:
         del gym.registry[name]
 

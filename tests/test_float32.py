@@ -5,8 +5,11 @@ import pathlib
 import subprocess
 import sys
 
+import jax
 import numpy as np
 import pytest
+
+import empbody as eb
 
 PROGRAM = pathlib.Path(__file__).with_name("_in_precision.py")
 
@@ -29,3 +32,24 @@ def test_single_precision_holds_1e_4():
     for name, words in single["refused"].items():
         assert double["refused"][name] is None
         assert "needs double precision" in words
+
+
+def ball(kind):
+    """A pendulum whose string slides over a surface."""
+    bob = eb.Body("bob", joint=eb.Revolute((0, 0, 1)), mass=1.0, com=(0, -1.0, 0))
+    points = [eb.PathPoint("ground", (0.1, 0.1, 0)), eb.PathPoint("bob", (0.1, -0.5, 0))]
+    string = eb.Path("string", points, wraps=[eb.Wrap("ball")])
+    return eb.Model.build(("angle",), [bob], muscles=[string], surfaces=[kind])
+
+
+def test_what_is_doubtful_in_single_precision_is_said():
+    round_one = eb.WrapEllipsoid("ball", "ground", (0.05, 0.06, 0.07))
+    ball(round_one)
+    eb.models.pendulum_chain(10)
+    with jax.enable_x64(False):
+        ball(eb.WrapSphere("ball", "ground", 0.05))
+        eb.models.pendulum_chain(3)
+        with pytest.warns(UserWarning, match=r"ellipsoids and tori \('ball'\).*jax_enable_x64"):
+            ball(round_one)
+        with pytest.warns(UserWarning, match="forward dynamics of 10 bodies in a chain"):
+            eb.models.pendulum_chain(10)

@@ -22,6 +22,8 @@ def in_chunks(
 
     `kept` tells which results have that axis too; the others are sums over the batch.
     """
+    if not isinstance(size, int):  # a symbolic size, as of jax.export, cannot be cut
+        return run(inputs, size)
     whole = size // CHUNK
     if whole < 2 or jax.default_backend() != "cpu":
         return run(inputs, size)

@@ -18,6 +18,7 @@ from ._joints import Chain, Prismatic, Revolute, Weld
 from ._marker import Marker
 from ._path import AbstractMuscles, AbstractUnit
 from ._path_set import PathSet
+from ._precision import hint
 from ._surface import Surface
 from ._topology import Topology
 
@@ -186,6 +187,7 @@ class Model(eqx.Module):
             massive=tuple(b for b, link in enumerate(body_links) if link >= 0 and has_mass[b]),
             welded=tuple(_is_placed(body) for body in bodies),
         )
+        hint(topology, muscles, surfaces)
         lower, upper = _ranges(coordinates, ranges or {})
         positions, marker_bodies = _pack_markers(markers, [body.name for body in bodies])
         model = Model(
