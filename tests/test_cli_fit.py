@@ -144,6 +144,8 @@ def test_a_family_that_is_too_poor_is_told(folder, capsys) -> None:
     ask = [bent, *ASK, "--subject", "subject", "--out", out]
     found = run(capsys, "fit", *ask, "--rhythm", "linear")
     assert any("linear is too poor for these data" in note for note in found["notes"])
+    frames = run(capsys, "fit", folder / "new.csv", "--prior", out, "--frames", 10)
+    assert frames["effective_parameters"] < 6  # 36 rows are fewer poses, the prior has a say
     found = run(capsys, "fit", folder / "new.csv", "--prior", out, "--calibrate", 5)
     poor = [note for note in found["notes"] if "too poor for the subjects of the prior" in note]
     assert len(poor) == 1

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from test_cli import empbody, only_sentence
 
+import empbody as eb
 from empbody.cli import main
+from empbody.cli._shoulder_notes import held_against
 from empbody.io import Table, read_storage, save_rhythm, write_storage
 from empbody.rhythms import Affine, Named
 
@@ -123,6 +125,19 @@ def test_model_of_a_file_with_its_own_rhythm_and_forces(tmp_path, capsys):
     assert summary["force_elements"] == 1
     assert summary["force_elements_power_max_W"] > 0.01  # a balance without it would miss that
     assert summary["checks"]["power_minus_energy_rate_W"] < 1e-10
+
+
+def test_a_muscle_that_holds_against_the_motion_is_named():
+    model = eb.models.shoulder(muscles=("DELT1", "TMIN"), wrapping=False)
+    time, arms = np.array([0.0, 0.1]), np.zeros((2, 3, 2))
+    arms[1, 2, 1] = -0.2
+    passive, torques = np.array([[0.0, 10.0], [0.0, 500.0]]), np.full((2, 3), 5.0)
+    (note,) = held_against(model, time, arms, passive, torques, np.array([False, True]))
+    assert "TMIN is stretched so far at 0.10 s that it pulls with 500 N" in note
+    assert "moment arm of -200 mm loads shoulder_rot by 100 N m" in note
+    balanced = np.array([False, False])
+    assert held_against(model, time, arms, passive, torques, balanced) == []
+    assert held_against(model, time, arms, passive / 50, torques, np.array([True, True])) == []
 
 
 def test_aligned_rhythm_file(tmp_path, capsys):

@@ -21,6 +21,7 @@ from empbody.fitting import (
     cross_validate,
     euler_matrix,
     fit_rhythm,
+    frame_weights,
     geodesic_distance,
     make_family,
     rotation_vector,
@@ -205,12 +206,26 @@ def test_early_stopping_looks_at_validation() -> None:
     assert fit.report.steps < 3000
 
 
+def test_frames_of_a_recording_weigh_as_poses() -> None:
+    fast, slow = np.linspace(0.0, 1.0, 21), np.linspace(1.0, 2.0, 401)[1:]
+    both = np.concatenate([fast, slow])[:, None]
+    w = frame_weights(both, 0.1)
+    inner = np.r_[6:14], np.r_[121:321]
+    per_rad = [w[inner[0]].mean() * 20, w[inner[1]].mean() * 400]
+    np.testing.assert_allclose(per_rad, 1.0 / (0.1 * np.sqrt(2 * np.pi)), rtol=0.01)
+    # Two planes at once: far apart, neither sees the other; 700 rows, in blocks.
+    planes = np.concatenate([np.hstack([both, 0 * both]), np.hstack([both, 0 * both + 1.5])])
+    np.testing.assert_allclose(frame_weights(planes, 0.1), np.tile(w, 2), rtol=1e-12)
+    with pytest.raises(ValueError, match="width = 0"):
+        frame_weights(both, 0.0)
+
+
 def test_descent_is_compiled_once_for_new_data() -> None:
     traced = []
 
     def update(grads, state, params=None):
         traced.append("step")
-        return -0.1 * grads, state
+        return -1e-3 * grads, state
 
     slow = optax.GradientTransformation(lambda params: (), update)
     goals = [values(truth("linear", nj=2)) * scale for scale in (1.0, 2.0)]

@@ -134,6 +134,13 @@ def test_torques_act_through_a_plant(arm, followed):
     np.testing.assert_allclose(found.torques, followed.torques, atol=1e-5)
 
 
+def test_torques_at_every_stage_change_nothing(arm, followed):
+    found = eb.track(arm, swing, TS, gains=GAINS, every_stage=True)
+    assert int(found.stats["num_steps"]) == int(followed.stats["num_steps"])
+    np.testing.assert_allclose(found.q, followed.q, rtol=0, atol=1e-14)
+    np.testing.assert_allclose(found.torques, followed.torques, rtol=0, atol=1e-12)
+
+
 def test_a_pose_that_a_loop_does_not_have_is_refused():
     bars = eb.models.four_bar()
     anywhere = jnp.full(1, jnp.inf)

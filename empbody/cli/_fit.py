@@ -1,6 +1,7 @@
 """`empbody fit`: a rhythm from measurements."""
 
 import argparse
+import functools
 import math
 import pathlib
 import time
@@ -20,6 +21,7 @@ from ..fitting import (
     cross_validate,
     fit_population,
     fit_rhythm,
+    frame_weights,
 )
 from ..io import Observations, save_rhythm
 from ..rhythms import AbstractRhythm
@@ -61,7 +63,9 @@ def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     out = None if arguments.out is None else writable(arguments.out, ".json")
-    figure = None if arguments.figure is None else writable(arguments.figure, ".png")
+    figure = (
+        None if arguments.figure is None else writable(arguments.figure, ".png", option="--figure")
+    )
     progress = Progress(quiet=arguments.quiet)
     if arguments.suggest is not None:
         return suggest(make_task(arguments), progress)
@@ -114,6 +118,13 @@ def _one(
         "solver": arguments.solver,
         "restarts": arguments.restarts,
     }
+    weigh = None
+    if arguments.frames is not None:
+        if not arguments.frames > 0.0:
+            raise CommandError(f"--frames {arguments.frames:g}: a positive angle is needed")
+        turn = 1.0 if arguments.radians else math.pi / 180
+        weigh = functools.partial(frame_weights, width=turn * arguments.frames)
+        options["weights"] = weigh
     notes = _doubts(task, data)
     family = task.family
     if prior is not None:
@@ -125,7 +136,8 @@ def _one(
     aims = ys if arguments.orientation is None else Orientations(ys, arguments.orientation)
     begin = time.perf_counter()
     with progress.counting("fitting") as count:
-        fit = fit_rhythm(xs, aims, family, progress=count, **options)
+        weights = None if weigh is None else weigh(xs)
+        fit = fit_rhythm(xs, aims, family, progress=count, **options | {"weights": weights})
     seconds = time.perf_counter() - begin
     notes += fit.report.notes
     shown = task.file.family if task.file is not None else str(family)
@@ -173,6 +185,8 @@ def _each(
     """Every subject of a file on its own, with one prior."""
     arguments, prior = task.arguments, task.prior
     assert prior is not None
+    if arguments.frames is not None:
+        raise CommandError("--frames is for one subject: pick one with --where")
     if out is not None or figure is not None or test is not None:
         raise CommandError(
             "--subject with --prior compares subjects; for --out, --figure or --test pick one "
@@ -221,6 +235,8 @@ def _population(
     arguments = task.arguments
     if arguments.orientation or arguments.loss != "square" or arguments.smoothness:
         raise CommandError("--orientation, --loss and --smoothness are for one subject")
+    if arguments.frames is not None:
+        raise CommandError("--frames is for one subject")
     if arguments.trial is not None:
         raise CommandError("--trial is for one subject; a population leaves out subjects")
     subjects = data.labels[arguments.subject]
@@ -424,14 +440,14 @@ def _poor(
     """
     if train is not None:
         richer = richer_error(data.inputs, data.targets, groups, family)
-        found = too_poor(family, train.everything, richer, "these data")
+        found = too_poor(family, train.everything, richer)
         if found or task.file is None:
             return found
     left = {} if task.file is None else task.file.fit.get("rmse_all_poses_deg", {})
     if not left:
         return []
     own, richer = (math.radians(left[name]) for name in ("family", "richer"))
-    return too_poor(family, own, richer, "the subjects of the prior")
+    return too_poor(family, own, richer, prior=True)
 
 
 def _end(

@@ -37,12 +37,17 @@ def _residuals(design: Float[np.ndarray, "n p"], ys: Float[np.ndarray, "n k"]) -
     return design @ np.linalg.lstsq(design, ys, rcond=None)[0] - ys
 
 
-def too_poor(family: str, left: float, richer: float | None, whose: str) -> list[str]:
-    """A note where a richer family would leave far less than `left` (rad)."""
+def too_poor(family: str, left: float, richer: float | None, *, prior: bool = False) -> list[str]:
+    """A note where a richer family would leave far less than `left` (rad): in these data, or
+    in those of the `prior`."""
     if richer is None or not (richer < _SHARE * left and left - richer > _GAIN):
         return []
+    whose = "the subjects of the prior" if prior else "these data"
+    remedy = (
+        f"fit the population again with --rhythm {RICHER}" if prior else f"use --rhythm {RICHER}"
+    )
     return [
         f"{family} is too poor for {whose}: fitted to all poses it still misses them by "
         f"{math.degrees(left):.1f} deg, {RICHER} by {math.degrees(richer):.1f}; no prior and no "
-        f"further pose can mend that, --rhythm {RICHER} can"
+        f"further pose can mend that: {remedy}"
     ]

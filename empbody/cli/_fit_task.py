@@ -67,6 +67,9 @@ def add_fit_parser(commands: Any, common: argparse.ArgumentParser) -> Any:
         "orientations and not the angles")  # fmt: skip
     add("--loss", choices=("square", "huber", "soft_l1"), default="square",
         help="robust losses bear outliers (default: square)")  # fmt: skip
+    add("--frames", type=float, metavar="W",
+        help="rows are frames of a recording: those within about 2.5 W degrees count as one pose "
+        "(10 is a good start; with a --prior, which they would outvote)")  # fmt: skip
     add("--smoothness", type=float, default=0.0, metavar="W", help="weight of curvature")
     add("--solver", default="auto", metavar="NAME",
         help="exact, lm, or an Optax optimiser such as adam or lbfgs (default: auto)")  # fmt: skip

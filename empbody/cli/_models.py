@@ -110,15 +110,15 @@ def readable(path: str) -> pathlib.Path:
     return file
 
 
-def writable(path: str, *suffixes: str) -> pathlib.Path:
+def writable(path: str, *suffixes: str, option: str = "--out") -> pathlib.Path:
     """Where a result may go; told before the work, not after it."""
     file = pathlib.Path(path)
     if file.is_dir():
-        raise CommandError(f"--out {path} is a folder, not a file")
+        raise CommandError(f"{option} {path} is a folder, not a file")
     if not file.absolute().parent.is_dir():
         raise CommandError(f"cannot write to {path}: there is no folder {file.parent}")
     if suffixes and file.suffix.lower() not in suffixes:
-        raise CommandError(f"--out {path}: the name must end in {' or '.join(suffixes)}")
+        raise CommandError(f"{option} {path}: the name must end in {' or '.join(suffixes)}")
     return file
 
 

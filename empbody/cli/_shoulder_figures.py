@@ -57,7 +57,7 @@ def comparison_figures(
             )  # fmt: skip
     other, file, words = _OTHERS.get(
         rhythm,
-        ("de_groot", "rhythm.png", "Muscles and scapula: de Groot & Brand's rhythm minus this"),
+        ("de_groot", "rhythm.png", "Scapula and muscles: this rhythm minus de Groot & Brand's"),
     )
     if other is None:
         return figures, deviations

@@ -3,6 +3,7 @@
 from ._coefficients import Coefficients
 from ._families import FAMILIES, make_family
 from ._fit import fit_rhythm
+from ._frames import frame_weights
 from ._measurements import (
     AbstractMeasurement,
     MeasuredLengths,
@@ -71,6 +72,7 @@ __all__ = [
     "fit_parameters",
     "fit_population",
     "fit_rhythm",
+    "frame_weights",
     "geodesic_distance",
     "make_family",
     "rotation_vector",

@@ -55,7 +55,9 @@ def cross_validate(
     """Leave out one group of rows after the other, fit the rest, and predict the group.
 
     `groups` (n,) says which trial, plane or subject a row belongs to; without it, stretches
-    of neighbouring rows are left out (see `blocks`). `options` go to `fit_rhythm`.
+    of neighbouring rows are left out (see `blocks`). `weights` are those of `fit_rhythm`, or a
+    function that makes them from the inputs of the rows that are fitted, as `frame_weights`
+    does. `options` go to `fit_rhythm`.
     """
     names = (options.get("input_names"), options.get("target_names"))
     xs, ys = as_table("inputs", inputs, names[0]), as_table("targets", targets, names[1])
@@ -65,10 +67,14 @@ def cross_validate(
     labels = np.unique(group)
     if len(labels) < 2:
         raise ValueError(f"one group only ({labels[0]}): nothing is left to fit")
-    w = as_weights(weights, len(ys), ys.shape[1], names[1])
     residuals, errors = np.zeros_like(ys), {}
     for label in labels.tolist():
         left = group == label
+        given = weights
+        if callable(weights):
+            given = np.zeros(len(xs))
+            given[~left] = weights(xs[~left])
+        w = as_weights(given, len(ys), ys.shape[1], names[1])
         fit = fit_rhythm(xs, ys, family, weights=np.where(left[:, None], 0.0, w), **options)
         guess = np.asarray(jax.vmap(fit.rhythm)(jnp.asarray(xs, dtype=float)))
         residuals[left] = (guess - ys)[left]
