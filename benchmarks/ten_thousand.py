@@ -156,6 +156,7 @@ def peer(given: argparse.Namespace) -> dict[str, Any]:
         muscle.set_fiber_damping(float(parameters.damping[k]))
         muscle.set_max_contraction_velocity(float(parameters.max_contraction_velocity[k]))
         muscle.set_ignore_tendon_compliance(True)
+        muscle.set_default_activation(float(parameters.minimum_activation[k]))
         actuator = osim.PathActuator.safeDownCast(forces.get(name))
         muscle.set_path(osim.GeometryPath.safeDownCast(actuator.updPath()))
         model.addForce(muscle)
@@ -172,7 +173,7 @@ def peer(given: argparse.Namespace) -> dict[str, Any]:
                 damping * per_degree, STOPS["transition"],
             )
         )  # fmt: skip
-    levels = cases(ours, max(given.peer_runs, 1))
+    levels = cases(ours, given.runs)
     for name in ours.muscle_names:
         controller.addActuator(model.getMuscles().get(f"{name}_muscle"))
         controller.prescribeControlForActuator(f"{name}_muscle", osim.Constant(0.1))
@@ -230,6 +231,10 @@ def main(given: argparse.Namespace) -> dict[str, Any]:
         found["opensim"] = peer(given)
         if "runs_per_s" in found["opensim"]:
             found["speedup"] = mine["runs_per_s"] / found["opensim"]["runs_per_s"]
+            apart = np.subtract(
+                mine["end_of_first_run_rad"], found["opensim"]["end_of_first_run_rad"]
+            )
+            found["end_of_first_run_apart_rad"] = float(np.abs(apart).max())
     return found
 
 

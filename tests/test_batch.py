@@ -33,7 +33,7 @@ def vmapped(function, *arrays):
     return eqx.tree_at(lambda s: s.stats, singles, stats)
 
 
-STOP = eb.CoordinateLimit("angle", lower=-1.2)
+STOP = eb.CoordinateLimit("angle", lower=-0.5)
 OPTIONS = {
     "event": STOP,
     "monitors": ("energy",),
@@ -48,7 +48,7 @@ def troubled():
     """Starts of which some stop at a limit, one is NaN, one out of range, and some need more
     steps than there are."""
     q0, qd0 = starts(RUNS)
-    q0[3], q0[5], qd0[7] = np.nan, 500.0, 40.0
+    q0[3], q0[5], q0[7], qd0[7] = np.nan, 500.0, 0.0, 40.0
     return q0, qd0
 
 
