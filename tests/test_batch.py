@@ -33,7 +33,7 @@ def vmapped(function, *arrays):
     return eqx.tree_at(lambda s: s.stats, singles, stats)
 
 
-STOP = eb.CoordinateLimit("angle", lower=-1.2)
+STOP = eb.CoordinateLimit("angle", lower=-0.5)
 OPTIONS = {
     "event": STOP,
     "monitors": ("energy",),
@@ -48,7 +48,7 @@ def troubled():
     """Starts of which some stop at a limit, one is NaN, one out of range, and some need more
     steps than there are."""
     q0, qd0 = starts(RUNS)
-    q0[3], q0[5], qd0[7] = np.nan, 500.0, 40.0
+    q0[3], q0[5], q0[7], qd0[7] = np.nan, 500.0, 0.0, 40.0
     return q0, qd0
 
 
@@ -260,6 +260,7 @@ def test_map_batch_in_chunks():
         ({"ts": TS[::-1]}, "ts must increase"),
         ({"ts": np.tile(TS, (10, 1)) * np.r_[1, -1, np.ones(8)][:, None]}, "run 1: ts must"),
         ({"excitation": np.ones(1)}, "the model has no muscles"),
+        ({"ts": np.tile(TS, (10, 1)), "fixed_step": TS}, "times to step to suit one ts"),
         ({"lanes": 0}, "lanes = 0"),
         ({"format": "hdf5"}, r"there is no format 'hdf5'; choose from \['sto', 'zarr'\]"),
         ({"parameters": np.ones(())}, "needs a leading axis"),
@@ -271,6 +272,11 @@ def test_map_batch_in_chunks():
 def test_wrong_arguments(changed, words):
     with pytest.raises(ValueError, match=words):
         eb.simulate_batch(**arguments() | changed)
+
+
+def test_tracing_is_refused():
+    with pytest.raises(ValueError, match="cannot be traced"):
+        jax.jit(lambda q: eb.simulate_batch(pendulum(), q, q, TS).array("q"))(np.ones((2, 1)))
 
 
 def test_nothing_that_differs():

@@ -75,6 +75,15 @@ def check_fitting(found):
     assert found["before"].shape == found["after"].shape == (5, 2)
 
 
+def check_batch(found):
+    assert found["q"].shape == (6, 5, 1)
+    assert found["failed"].size == 0
+    np.testing.assert_array_equal(found["again"], found["q"])
+    assert np.ptp(found["q"][:, -1]) > 0.1  # no run is another's copy
+    assert np.all(found["arms"][:, 0, 0] > 0)  # the flexor flexes
+    assert np.all(found["arms"][:, 0, 1] < found["arms"][:, 0, 0])
+
+
 def check_shoulder(found):
     assert found["forces"].shape == (5, 14)
     np.testing.assert_allclose(np.rad2deg(found["q"][:, 1]), [10, 55, 100, 55, 10], atol=1e-6)
@@ -90,6 +99,7 @@ def check_reach_policy(found):
 
 
 CASES = {
+    "batch": ({"runs": 6, "duration": 0.3, "rows": 5}, check_batch),
     "four_bar": ({"duration": 0.1, "rows": 5}, check_four_bar),
     "five_bar": ({"duration": 0.1, "rows": 5, "starts": 2}, check_five_bar),
     "squeezer": ({"duration": 0.001, "rows": 5, "starts": 2}, check_squeezer),
@@ -109,7 +119,7 @@ CASES = {
     ),
     "shoulder": ({"rows": 5, "wrapping": False}, check_shoulder),
 }
-SLOW = ("elbow", "fitting", "five_bar", "reach_policy", "squeezer")
+SLOW = ("batch", "elbow", "fitting", "five_bar", "reach_policy", "squeezer")
 
 
 def test_every_example_is_tested():

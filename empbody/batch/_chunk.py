@@ -72,9 +72,9 @@ class Engine:
     """Runs chunks of one size, one after the other, on the same memory."""
 
     def __init__(self, shared: Run, options: Options, size: int, lanes: int, devices: list):
-        self._shared, self._options, self._size, self._lanes = shared, options, size, lanes
+        self._size, self._lanes, self._devices = size, lanes, devices
         self._mesh = Mesh(np.array(devices), (AXIS,)) if len(devices) > 1 else None
-        self._devices = devices
+        self._shared, self._options = self._placed((shared, options), PartitionSpec())
         self._rows: Array | None = None
 
     def start(self, own: Run, count: int) -> tuple[dict[str, Array], Array]:
@@ -83,11 +83,10 @@ class Engine:
         share = self._size // n
         counts = np.clip(count - share * np.arange(n), 0, share).astype(np.int32)
         own, counts = self._placed((own, counts), PartitionSpec(AXIS))
-        shared, options = self._placed((self._shared, self._options), PartitionSpec())
         if self._rows is None:
             self._rows = self._workspace(own)
         results, self._rows, steps = _compiled(
-            (own, counts, shared, options), self._rows, self._lanes, self._mesh
+            (own, counts, self._shared, self._options), self._rows, self._lanes, self._mesh
         )
         return results, steps
 

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..model import Model
+from ..model._checks import is_concrete
 from ..muscles import HillState
 from ..simulation import _inputs as single
 from ..simulation._feedback import AbstractFeedback
@@ -28,6 +29,10 @@ def as_runs(
     parameters: Any,
 ) -> tuple[Run, Run, int]:
     """All runs, which arrays of them have a leading axis of runs, and how many runs there are."""
+    if not is_concrete((model, q0, qd0, ts, tau, excitation, muscle_state, parameters)):
+        raise ValueError(
+            "simulate_batch cannot be traced (under jit, vmap or grad): use jax.vmap of simulate"
+        )
     own_model = varying_leaves(model, model_axes)
     counts: dict[str, int] = {}
     for leaf, own in zip(jax.tree.leaves(model), jax.tree.leaves(own_model), strict=True):

@@ -118,6 +118,10 @@ def simulate_batch(
         max_steps=max_steps,
         find_root=find_root,
     )
+    if varying.ts and np.ndim(fixed_step):
+        raise ValueError(
+            "times to step to suit one ts: give one ts for all runs, or one fixed_step"
+        )
     if format not in FORMATS:
         raise ValueError(f"there is no format {format!r}; choose from {sorted(FORMATS)}")
     mine = local_devices(devices)
