@@ -85,7 +85,7 @@ def compare(model: Model, before: Model, content: bytes, file: str, allowed: flo
 
 
 def _check_forces(read: Model, model: Model, before: Model) -> None:
-    """Forces hold copies of placements: what was not changed in them is not looked at."""
+    """Strings hold copies of placements: what was not changed in forces is not looked at."""
     for a, b, was in zip(read.forces, model.forces, before.forces, strict=True):
         kind = type(b).__name__
         names = getattr(b, "names", None) or (getattr(b, "name", ""),)
