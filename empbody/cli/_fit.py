@@ -136,8 +136,8 @@ def _one(
     aims = ys if arguments.orientation is None else Orientations(ys, arguments.orientation)
     begin = time.perf_counter()
     with progress.counting("fitting") as count:
-        weights = None if weigh is None else weigh(xs)
-        fit = fit_rhythm(xs, aims, family, progress=count, **options | {"weights": weights})
+        whole: dict[str, Any] = options | {"weights": None if weigh is None else weigh(xs)}
+        fit = fit_rhythm(xs, aims, family, progress=count, **whole)
     seconds = time.perf_counter() - begin
     notes += fit.report.notes
     shown = task.file.family if task.file is not None else str(family)

@@ -73,7 +73,7 @@ def cross_validate(
         given = weights
         if callable(weights):
             given = np.zeros(len(xs))
-            given[~left] = weights(xs[~left])
+            given[~left] = np.asarray(weights(xs[~left]))
         w = as_weights(given, len(ys), ys.shape[1], names[1])
         fit = fit_rhythm(xs, ys, family, weights=np.where(left[:, None], 0.0, w), **options)
         guess = np.asarray(jax.vmap(fit.rhythm)(jnp.asarray(xs, dtype=float)))
