@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from . import (
+    _batch,
     _fitting,
     _gradient,
     _ida,
@@ -31,6 +32,7 @@ class Group(NamedTuple):
 GROUPS: dict[str, Group] = {
     "rhs": Group("right-hand sides", _trees.run),
     "gradient": Group("gradient of a rollout", _gradient.run),
+    "batch": Group("waiting in a batch", _batch.run),
     "muscles": Group("right-hand side with muscles", _muscle_rhs.run),
     "opensim": Group("forward dynamics beside OpenSim", _opensim_dynamics.run),
     "moment-arms": Group("moment arms", _moment_arms.run),
