@@ -269,6 +269,7 @@ def _step_by_step(
     # Functions that were given may hold arrays that derivatives are asked for.
     rates = eqx.filter_closure_convert(_rates, ts[0], y0, args)
     arrays, rest = eqx.partition((rates, args), eqx.is_inexact_array)
+    slope = jnp.where(args.moving, slope, 0.0)
     last, rows = integrate((y0, slope, arrays), _MethodOf(options.solver, rest), steps, ts)
     results = diffrax.RESULTS
     result = results.where(
