@@ -106,7 +106,7 @@ def test_what_needs_diffraxs_loop_gets_it(model):
         patch.setattr(_core, "_is_plain", watched)
         jax.clear_caches()
         run(model, Q0, dense=True)
-        run(model, Q0, event=eb.CoordinateLimit(model.coordinate_names[0]))
+        run(model, Q0, event=eb.CoordinateLimit(model.coordinate_names[0], upper=3.0))
         run(model, Q0, solver="kvaerno5")
         run(model, Q0, adjoint="forward")
     assert asked == [False] * 4

@@ -32,7 +32,9 @@ class LaneBodies(eqx.Module):
 
         turn = leaf(lambda m: m.body_rotation)
         com = leaf(lambda m: m.body_translation) + rotate(turn, leaf(lambda m: m.com))
-        half = multiply(turn, leaf(lambda m: m.inertia))
+        inertia = leaf(lambda m: m.inertia)
+        # Both triangles count alike, also for derivatives, whatever the way of assembly.
+        half = multiply(turn, 0.5 * (inertia + jnp.swapaxes(inertia, 1, 2)))
         gravity = lanes_last(model.gravity, batched is not None and bool(batched.gravity))
         return LaneBodies(
             mass=leaf(lambda m: m.mass),

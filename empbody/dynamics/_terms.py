@@ -149,7 +149,7 @@ def _forward(
 def _defect(
     arguments: Any, batched: Any, size: int, qdd: Float[Array, "nq lanes"], *, elements: bool
 ) -> tuple[Float[Array, "nq lanes"], Float[Array, "nq nq lanes"]]:
-    """M q̈ + N q̇ - G - τ, zero at the right q̈, and M, as a constant for derivatives."""
+    """M q̈ + N q̇ - G - τ, zero at the right q̈, and M."""
     model, of_model = arguments[0], batched[0]
     q, qd, push, t = _lane_state(arguments, batched, size)
     jet = lane_jet(model.rhythm, q, qd, of_model.rhythm)
@@ -157,8 +157,7 @@ def _defect(
     motion = link_motion(tree, q, qd, jet, _is_identity(model), qdd)
     if elements:
         push = push + _lane_forces(model, of_model, motion, t)
-    held = jax.lax.stop_gradient((bodies, motion))
-    return lane_inverse(bodies, motion) - push, mass_and_bias(*held)[0]
+    return lane_inverse(bodies, motion) - push, mass_and_bias(bodies, motion)[0]
 
 
 def _is_identity(model: Model) -> bool:

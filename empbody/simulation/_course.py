@@ -145,7 +145,7 @@ def _step_by_step(
     # Functions that were given may hold arrays that derivatives are asked for.
     field = eqx.filter_closure_convert(rates, ts[0], ready.y0, args)
     arrays, rest = eqx.partition((field, args), eqx.is_inexact_array)
-    given = (ready.y0, ready.slope, arrays)
+    given = (ready.y0, jnp.where(args.moving, ready.slope, 0.0), arrays)
     last, rows = step_by_step(given, _MethodOf(options.solver, rest), steps, ts)
     results = diffrax.RESULTS
     result = results.where(
