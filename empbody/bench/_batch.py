@@ -5,13 +5,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..batch import simulate_batch
-from ..simulation import simulate
+from ..simulation import Solution, simulate
 from ._timing import Figure
 from ._trees import shoulder_sized
 
 _RUNS, _CHUNK, _LANES = 4096, 1024, 32
 _TIMES = np.linspace(0.0, 1.0, 11)
-_TOLERANCES = {"rtol": 1e-6, "atol": 1e-8}
+_RTOL, _ATOL = 1e-6, 1e-8
 
 
 def run() -> dict[str, Figure]:
