@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import empbody as eb
-from empbody.simulation import _core, _lean
+from empbody.simulation import _course, _lean
 from empbody.solvers import SOLVERS
 
 TIMES = np.array([0.0, 0.05, 0.06, 0.21, 0.4])
@@ -96,14 +96,14 @@ def test_running_out_of_steps_is_reported(model):
 
 def test_what_needs_diffraxs_loop_gets_it(model):
     asked = []
-    plain = _core._is_plain
+    plain = _course._is_plain
 
     def watched(options):
         asked.append(plain(options))
         return asked[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_core, "_is_plain", watched)
+        patch.setattr(_course, "_is_plain", watched)
         jax.clear_caches()
         run(model, Q0, dense=True)
         run(model, Q0, event=eb.CoordinateLimit(model.coordinate_names[0], upper=3.0))

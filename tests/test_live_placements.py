@@ -120,6 +120,7 @@ def test_muscles_follow_their_bodies():
     assert abs(float(eb.path_lengths(moved, Q)[0] - eb.path_lengths(before, Q)[0])) > 1e-3
 
 
+@pytest.mark.slow
 def test_subjects_differ_in_where_bodies_stand():
     """Only translations batched; rotations shared: lengths and accelerations of each subject."""
     model = built([make() for make in FORCES.values()], ARM, TOOL)

@@ -14,7 +14,7 @@ README = pathlib.Path(__file__).parents[1] / "README.md"
 def test_the_readmes_code_runs_in_order(monkeypatch):
     monkeypatch.chdir(README.parent)  # it names files of the repository
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
-    assert len(blocks) == 5
+    assert len(blocks) == 6
     names: dict = {}
     for block in blocks:
         exec(compile(block, "README.md", "exec"), names)

@@ -87,7 +87,7 @@ def _push(*inputs: Any, rule: ImplicitRule, flags: Flags, size: int | None) -> l
 
         at = tuple(leaves[i] for i in rule.varied)
         _, change, slope = jax.jvp(defect, at, tuple(tangents), has_aux=True)
-        out = rule.solve(slope, -change)
+        out = _solved(rule, slope, -change)
         return [out[..., 0] if size is None else jnp.moveaxis(out, -1, 0)]
 
     if size is None:
@@ -117,7 +117,7 @@ def _pull(
             return rule.defect(Laned(_replaced(leaves, rule, varied), known, lanes), answer)
 
         _, pull, slope = jax.vjp(defect, *(leaves[i] for i in rule.varied), has_aux=True)
-        outs = list(pull(rule.solve(slope, -right)))
+        outs = list(pull(_solved(rule, slope, -right)))
         for k, (i, keep) in enumerate(zip(rule.varied, kept, strict=True)):
             if known[i] and not keep:
                 outs[k] = jnp.sum(outs[k], axis=0)
@@ -126,6 +126,17 @@ def _pull(
     if size is None:
         return run(inputs, 1)
     return in_chunks(run, inputs, flags, kept, lanes)
+
+
+def _solved(rule: ImplicitRule, slope: Array, right: Array) -> Array:
+    """K⁻¹ times a right side, known to be linear in it however it is computed: elimination may
+    put both into one array, which could not be transposed."""
+    return jax.lax.custom_linear_solve(
+        lambda x: jnp.sum(slope * x[None], axis=1),
+        right,
+        lambda _, right: rule.solve(slope, right),
+        symmetric=True,
+    )
 
 
 def _replaced(leaves: Sequence[Array], rule: ImplicitRule, varied: Sequence[Array]) -> list[Array]:
