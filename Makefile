@@ -29,8 +29,8 @@ $(STAMP): pyproject.toml
 		|| { echo "empbody needs Python 3.11 or newer: make PYTHON=python3.11"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(PIP) install --editable ".[test,lint]"
-	@# Pinocchio checks the dynamics, BlackJAX samples posteriors; tests skip without them.
-	@for extra in peers bayes; do $(PIP) install --editable ".[$$extra]" 2>/dev/null \
+	@# Pinocchio checks the dynamics, BlackJAX samples posteriors, and so on; tests skip without.
+	@for extra in peers bayes gym zarr export; do $(PIP) install --editable ".[$$extra]" 2>/dev/null \
 		|| echo "the extra $$extra is not available here: its tests will be skipped"; done
 	@touch $@
 

@@ -27,6 +27,7 @@ def arguments() -> argparse.Namespace:
     add = parser.add_argument
     add("--runs", type=int, default=10_000)
     add("--no-wrap", action="store_true", help="straight paths instead of wrapping surfaces")
+    add("--tables", action="store_true", help="wrapped paths from tables (eb.tabulate_paths)")
     add("--rhythm", default="holzbaur", help="of our model; OpenSim's is always holzbaur")
     add("--batch-size", type=int, default=1024)
     add("--lanes", type=int, default=32)
@@ -85,6 +86,10 @@ def cases(model: eb.Model, runs: int) -> dict[str, np.ndarray]:
 def ours(given: argparse.Namespace, folder: str) -> dict[str, Any]:
     """Wall time of the whole batch, files included; compiling apart."""
     model = shoulder(given.rhythm, not given.no_wrap)
+    begin = time.perf_counter()
+    if given.tables:
+        model = eb.tabulate_paths(model).model
+    tabulating_s = time.perf_counter() - begin
     options = {
         "ts": TS,
         "rtol": given.tolerance,
@@ -110,7 +115,8 @@ def ours(given: argparse.Namespace, folder: str) -> dict[str, Any]:
     assert len(first) == len(small["q0"])
     return {
         "runs": given.runs,
-        "wrapping": not given.no_wrap,
+        "wrapping": "none" if given.no_wrap else ("tables" if given.tables else "exact"),
+        "tabulating_s": tabulating_s if given.tables else None,
         "rhythm": given.rhythm,
         "devices": len(jax.devices()),
         "compile_s": compile_s,

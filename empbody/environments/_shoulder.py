@@ -53,7 +53,7 @@ def shoulder_reach(
     **Arguments:**
 
     - `drive`: "torque" (three actions) or "muscles" (excitations of the fourteen muscles).
-    - `wrapping`: whether muscles slide over surfaces: some hundred times the cost.
+    - `wrapping`: whether muscles slide over surfaces, at many times the cost.
     - `rhythm`, `load`: as for `eb.models.shoulder`; with the load, forearm and hand are there.
     - `box`: lower and upper ends (2, 3) of the postures to start from and to reach (rad); if
       absent, plane 0 to 70°, elevation 30 to 90°, rotation -40 to 0°.
