@@ -185,7 +185,8 @@ def test_the_shoulder_moves(drive, batched):
     assert all(bool(jnp.all(jnp.isfinite(x))) for x in (busy.observation, busy.reward))
     if drive == "muscles":
         np.testing.assert_allclose(start.muscles.activation, 0.01)
-        assert bool(jnp.all(busy.state.muscles.activation[-1] > 0.4))
+        # The last row may belong to a new episode.
+        assert bool(jnp.all(busy.state.muscles.activation.max(axis=0) > 0.4))
         assert bool(jnp.all(idle.state.muscles.activation[-1] < 0.011))
 
 
