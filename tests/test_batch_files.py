@@ -77,6 +77,19 @@ def test_sto_files_are_motions(tmp_path, plain):
     motion = eb.read_motion(out / "run_7.sto", pendulum())
     np.testing.assert_array_equal(motion.q, plain[7].q)
     np.testing.assert_array_equal(motion.qd, plain[7].qd)
+    # A file that was taken away is made again with its chunk.
+    (out / "run_7.sto").unlink()
+    with pytest.raises(BatchFolderError, match="1 of its 3 chunks"):
+        eb.load_batch(out)
+    identical(eb.simulate_batch(**arguments(RUNS), out=out), plain)
+    assert (out / "run_7.sto").exists()
+
+
+def test_what_a_batch_is_asked_for(plain):
+    with pytest.raises(KeyError, match="'activation' is not in the batch, which has q"):
+        plain.array("activation")
+    with pytest.raises(TypeError, match="the number of a run"):
+        plain[1:3]
 
 
 KILLED = """

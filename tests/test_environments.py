@@ -234,6 +234,8 @@ def test_gymnasium_accepts_it(env):
         wrapped.reset(options={"pose": 0})
     with pytest.raises(ValueError, match=r"option 'q' has shape \(\)"):
         wrapped.reset(options={"q": 0.0})
+    with pytest.raises(ValueError, match="outside their ranges"):
+        wrapped.reset(options={"q": np.rad2deg(target)})
     assert "empbody/ShoulderReach-v0" not in gym.registry
     name = register()
     try:

@@ -40,9 +40,13 @@ class Batch:
         """A batch in memory."""
         along = [name for name in arrays if is_along_time(name)]
         summary = {name: array for name, array in arrays.items() if name not in along}
-        return Batch(
-            summary, lambda i: {n: arrays[n][i] for n in along}, lambda n: arrays[n], explain
-        )
+
+        def everything(name: str) -> np.ndarray:
+            if name not in arrays:
+                raise KeyError(f"{name!r} is not in the batch, which has {', '.join(along)}")
+            return arrays[name]
+
+        return Batch(summary, lambda i: {n: arrays[n][i] for n in along}, everything, explain)
 
     @staticmethod
     def of_store(store: Store, explain: Callable[[int, Solution], str] | None = None) -> "Batch":
@@ -62,7 +66,11 @@ class Batch:
     def __len__(self) -> int:
         return self._summary["t_final"].shape[0]
 
-    def __getitem__(self, run: int) -> Solution:
+    def __getitem__(self, run: Any) -> Solution:
+        if not isinstance(run, int | np.integer):
+            raise TypeError(
+                "batch[i] takes the number of a run; for several, use batch.array(name)"
+            )
         if not -len(self) <= run < len(self):
             raise IndexError(f"run {run} of a batch of {len(self)}")
         run = run % len(self)

@@ -98,8 +98,11 @@ class Store:
         return self.folder / _CHUNKS / f"{chunk:06d}.npz"
 
     def missing(self) -> list[int]:
-        """Chunks that are not done."""
-        return [chunk for chunk in range(self.plan.chunks) if not self._chunk(chunk).exists()]
+        """Chunks that are not done, or whose runs' files were taken away."""
+        return [chunk for chunk in range(self.plan.chunks) if not self._is_done(chunk)]
+
+    def _is_done(self, chunk: int) -> bool:
+        return self._chunk(chunk).exists() and self._rows.holds(*self.plan.span(chunk))
 
     def write(self, chunk: int, model: Model, arrays: Mapping[str, np.ndarray]) -> None:
         """Keep the results of a chunk; it counts as done when this returns."""

@@ -21,6 +21,10 @@ class AbstractTrajectories(abc.ABC):
         """Write runs from `first` on; arrays are (runs, nt, ...), "ts" is among them."""
 
     @abc.abstractmethod
+    def holds(self, first: int, end: int) -> bool:
+        """Whether files of the runs from `first` to before `end` are still there."""
+
+    @abc.abstractmethod
     def read(self, run: int, columns: tuple[Column, ...]) -> dict[str, np.ndarray]:
         """Quantities of one run, (nt, ...) each."""
 
@@ -47,6 +51,9 @@ class StorageFiles(AbstractTrajectories):
             data = [arrays[column.name][i].reshape(ts.size, -1) for column in columns]
             table = Table(ts, labels, np.hstack(data), name=f"run {first + i}")
             write_storage(self.path(first + i), table)
+
+    def holds(self, first: int, end: int) -> bool:
+        return all(self.path(run).exists() for run in range(first, end))
 
     def read(self, run: int, columns: tuple[Column, ...]) -> dict[str, np.ndarray]:
         table = read_storage(self.path(run))
@@ -85,6 +92,9 @@ class ZarrGroup(AbstractTrajectories):
                 )
                 array.attrs["labels"] = list(labels)
             group[name][first : first + values.shape[0]] = values
+
+    def holds(self, first: int, end: int) -> bool:
+        return self._folder.exists()
 
     def read(self, run: int, columns: tuple[Column, ...]) -> dict[str, np.ndarray]:
         group = self._zarr.open_group(str(self._folder), mode="r")

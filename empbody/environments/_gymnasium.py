@@ -65,7 +65,7 @@ def to_gymnasium(environment: Reach) -> Any:
         def reset(self, *, seed: int | None = None, options: dict | None = None) -> Any:
             super().reset(seed=seed)
             key = jax.random.key(int(self.np_random.integers(2**31)))
-            self.state = _with_options(begin(environment, key), options or {})
+            self.state = _with_options(environment, begin(environment, key), options or {})
             info = {"distance": float(environment.distance(self.state))}
             return self._seen(environment.observe(self.state)), info
 
@@ -86,7 +86,7 @@ def to_gymnasium(environment: Reach) -> Any:
     return ReachEnv()
 
 
-def _with_options(state: ReachState, options: dict) -> ReachState:
+def _with_options(environment: Reach, state: ReachState, options: dict) -> ReachState:
     """A fresh state with start and target of one's own."""
     for name, value in options.items():
         if name not in ("q", "target"):
@@ -94,6 +94,13 @@ def _with_options(state: ReachState, options: dict) -> ReachState:
         array = jnp.asarray(value, state.q.dtype)
         if array.shape != state.q.shape:
             raise ValueError(f"option {name!r} has shape {array.shape}, not {state.q.shape}")
+        low, high = environment.model.lower, environment.model.upper
+        if bool(jnp.any((array < low) | (array > high))):
+            names = ", ".join(environment.model.coordinate_names)
+            raise ValueError(
+                f"option {name!r} is {array.tolist()} for {names}, outside their ranges "
+                f"{low.tolist()} to {high.tolist()}; give rad"
+            )
         state = eqx.tree_at(lambda s, name=name: getattr(s, name), state, array)
     return state
 

@@ -150,10 +150,12 @@ def _numbers(
                 problem = "the cell is empty; remove the row or fill the gap"
             elif words:
                 problem = f"{cell!r} is not in --map, which has {', '.join(words)}"
+            elif any(character.isdigit() for character in cell):
+                problem = f"{cell!r} is no number; write decimals with a point and without units"
             else:
                 problem = (
-                    f"{cell!r} is no number; words become numbers through a map: "
-                    f"--map {name}={cell}:0,..."
+                    f"{cell!r} is no number; remove the row if it stands for a missing value. "
+                    f"Words become numbers through a map: --map {name}=WORD:DEGREES,..."
                 )
             raise FileFormatError(path, problem, **where) from None
     bad = np.flatnonzero(~np.isfinite(out))

@@ -61,8 +61,8 @@ def _off_the_tables(model: Model, q: np.ndarray) -> list[str]:
             if not low - slack <= q[i] <= high + slack:
                 name = model.coordinate_names[i]
                 found[name] = (
-                    f"paths are tabulated for {name!r} within {low:g} ... {high:g}, which is now "
-                    f"{q[i]:g}; stay inside, or tabulate a wider range"
+                    f"paths are tabulated for {name!r} within {low:.9g} ... {high:.9g}, which is "
+                    f"now {q[i]:.9g}; stay inside, or tabulate a wider range"
                 )
     return list(found.values())
 

@@ -41,7 +41,10 @@ def explain(
         remedy = (
             "" if is_implicit(options.solver) else ', or too stiff for this solver (try "kvaerno5")'
         )
-        return f"no step was small enough at t = {t:.6g} s: the motion is singular there{remedy}"
+        return (
+            f"no step was small enough at t = {t:.6g} s: the motion is singular there, or what "
+            f"drives it is not a number{remedy}"
+        )
     if bool(status == SimulationStatus.not_finite):
         last = int(np.flatnonzero(np.isfinite(np.asarray(solution.q)).all(axis=1))[-1])
         when = float(solution.ts[last])
