@@ -229,3 +229,20 @@ def test_a_sweep_measures(tmp_path):
         assert 0 < point["least_us"] <= point["us"] <= point["most_us"]
         assert point["peak_rss_mb"] >= point["bare_rss_mb"] > 50
         assert point["compile_s"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("module", "sizes", "keys"),
+    [
+        ("_muscle_rhs", {"_BATCH": 4, "_REPEATS": 2}, ["rhs_shoulder_muscles_batched_us"]),
+        ("_batch", {"_RUNS": 64, "_CHUNK": 32, "_LANES": 4}, ["batch_waiting_fraction"]),
+        ("_gradient", {"_BATCH": 2, "_REPEATS": 2}, ["grad_over_forward", "compile_grad_s"]),
+    ],
+)
+def test_groups_give_their_figures(module, sizes, keys, monkeypatch):
+    group = importlib.import_module(f"empbody.bench.{module}")
+    for name, value in sizes.items():
+        monkeypatch.setattr(group, name, value)
+    found = group.run()
+    assert all(found[key]["value"] > 0.0 for key in keys)

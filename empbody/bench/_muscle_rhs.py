@@ -8,7 +8,7 @@ import numpy as np
 
 from ..dynamics import forward_dynamics
 from ..model import Model
-from ..models._holzbaur import holzbaur
+from ..models import shoulder
 from ..muscles import initial_muscle_state
 from ..muscles._forces import without_muscles
 from ..simulation._muscles import Drive, muscle_rates
@@ -20,8 +20,8 @@ _REPEATS = 5
 
 
 def run() -> dict[str, Figure]:
-    wrapped = holzbaur(wrapping=True)
-    models = (wrapped, tabulated(wrapped), holzbaur(wrapping=False))
+    wrapped = shoulder("holzbaur", wrapping=True)
+    models = (wrapped, tabulated(wrapped), shoulder("holzbaur", wrapping=False))
     samples = interleaved([_work(model) for model in models], _REPEATS)
     exact, looked_up, straight = ([t / _BATCH * 1e6 for t in times] for times in samples)
     note = {"batch": _BATCH, "without_wrapping_us": float(np.median(straight))}
