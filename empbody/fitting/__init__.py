@@ -30,7 +30,8 @@ from ._transforms import (
     PositiveDefinite,
     UnitVector,
 )
-from ._validation import Choice, Validation, blocks, choose_family, cross_validate
+from ._stretches import blocks
+from ._validation import Choice, Validation, choose_family, cross_validate
 
 __all__ = [
     "FAMILIES",

@@ -23,6 +23,7 @@ def assemble(
     name: str,
     xs: np.ndarray,
     names: tuple[Sequence[str] | None, Sequence[str] | None],
+    smoothness: float,
     begin: float,
 ) -> RhythmFit:
     problem, found = solved.problem, solved.found
@@ -75,6 +76,7 @@ def assemble(
         steps=found.steps,
         seconds=time.perf_counter() - begin,
         notes=solved.notes,
+        smoothness=smoothness,
     )
     return RhythmFit(
         rhythm=rhythm,
