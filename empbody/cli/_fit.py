@@ -54,6 +54,7 @@ from ._models import readable, writable
 from ._progress import Progress
 
 _AUTO = ("linear", "poly:2", "poly:3", "poly:4")
+_AUTO_ALONE = (*_AUTO, "spline:8")
 _POSES = 5
 
 
@@ -114,10 +115,11 @@ def _one(
     options = _options(task) | {
         "prior": prior,
         "loss": arguments.loss,
-        "smoothness": arguments.smoothness,
         "solver": arguments.solver,
         "restarts": arguments.restarts,
     }
+    if arguments.smoothness is not None:
+        options["smoothness"] = arguments.smoothness
     weigh = None
     if arguments.frames is not None:
         if not arguments.frames > 0.0:
@@ -134,6 +136,8 @@ def _one(
             family, note = _chosen(xs, ys, groups, options)
             notes.append(note)
     aims = ys if arguments.orientation is None else Orientations(ys, arguments.orientation)
+    if arguments.smoothness is None and _by_itself(task, family):
+        options["smoothness"] = "auto"
     begin = time.perf_counter()
     with progress.counting("fitting") as count:
         whole: dict[str, Any] = options | {"weights": None if weigh is None else weigh(xs)}
@@ -151,6 +155,7 @@ def _one(
         "family": shown,
         "parameters": fit.report.parameters,
         "effective_parameters": fit.report.effective,
+        "smoothness": fit.report.smoothness,
         "coefficients": dict(zip(fit.labels, np.asarray(fit.coefficients).tolist(), strict=True)),
         "input_scaling_rad": scaling(task, fit.rhythm),
         "rows": int(used.sum()),
@@ -311,9 +316,14 @@ def _population(
     return _end(task, progress, summary, lines, out, figure)
 
 
+def _by_itself(task: Task, family: str | None) -> bool:
+    """Whether the smoothness is to be chosen where nothing was said of it."""
+    return (family or "").startswith("spline") and task.arguments.orientation is None
+
+
 def _chosen(xs: Any, ys: Any, groups: Any, options: dict[str, Any]) -> tuple[str, str]:
     folds = min(5, len(xs))
-    choice = choose_family(xs, ys, _AUTO, groups=groups, folds=folds, options=options)
+    choice = choose_family(xs, ys, _AUTO_ALONE, groups=groups, folds=folds, options=options)
     return choice.family, f"{choice.family} chosen by cross-validation: {_scores(choice.scores)}"
 
 

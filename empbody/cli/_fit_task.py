@@ -18,7 +18,8 @@ A column is named without its unit: elevation stands for elevation_deg (degrees)
 elevation (radians). Columns of words become angles through --map.
 
 Families: {FAMILIES}; auto chooses among
-linear and poly:2 to poly:4 by the error on data left out.
+linear, poly:2 to poly:4 and (one subject without a prior) spline:8 by the error on data left
+out. Splines are made as smooth as is best for that error (--smoothness).
 
 One subject:      empbody fit DATA.csv --inputs plane,elevation --targets a,b,c --rhythm poly:3
                   --map plane=frontal:0,scapular:40,sagittal:90 --out rhythm.json
@@ -70,7 +71,9 @@ def add_fit_parser(commands: Any, common: argparse.ArgumentParser) -> Any:
     add("--frames", type=float, metavar="W",
         help="rows are frames of a recording: those within about 2.5 W degrees count as one pose "
         "(10 is a good start; with a --prior, which they would outvote)")  # fmt: skip
-    add("--smoothness", type=float, default=0.0, metavar="W", help="weight of curvature")
+    add("--smoothness", type=_smoothness, metavar="W",
+        help="weight of curvature, or auto: by the error on rows left out (default: auto for "
+        "splines without a prior, else 0)")  # fmt: skip
     add("--solver", default="auto", metavar="NAME",
         help="exact, lm, or an Optax optimiser such as adam or lbfgs (default: auto)")  # fmt: skip
     add("--restarts", type=_count, default=1, metavar="N", help="random starts of networks")
@@ -176,6 +179,20 @@ def _where(text: str) -> tuple[str, str]:
     if not (found and column.strip() and word.strip()):
         raise argparse.ArgumentTypeError(f"{text!r} is not COLUMN=WORD")
     return column.strip(), word.strip()
+
+
+def _smoothness(text: str) -> float | str:
+    if text == "auto":
+        return text
+    try:
+        weight = float(text)
+        if not 0.0 <= weight < math.inf:
+            raise ValueError
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither auto nor a number of at least 0"
+        ) from None
+    return weight
 
 
 def _count(text: str) -> int:

@@ -1,13 +1,11 @@
 """How smooth a curve should be, by the error on stretches of rows that were left out."""
 
-import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
-from jaxtyping import Array, Float, Int
+from jaxtyping import Float, Int
 
-from ._problem import Problem, bending, jacobian
+from ._problem import Problem, bending_jacobian, jacobian
 from ._solvers import unknowns_apart
 from ._stretches import FOLDS, stretches
 
@@ -41,15 +39,12 @@ def choose_smoothness(problem: Problem) -> float:
     return float(_GRID[np.flatnonzero(mean <= mean[best] + margin).max()])
 
 
-def _squares_left_out(
-    problem: Problem, fold: Int[np.ndarray, " n"]
-) -> Float[np.ndarray, "grid n"]:
+def _squares_left_out(problem: Problem, fold: Int[np.ndarray, " n"]) -> Float[np.ndarray, "grid n"]:
     """Weighted squares of every row's residuals, by the fit that has not seen it."""
     zero = jnp.zeros(problem.map.shape[1], dtype=problem.start.dtype)
     rows, columns = problem.weights.shape
-    residual, slope = (np.asarray(x, np.float64) for x in jacobian(problem, zero))
-    start, bends = (np.asarray(x, np.float64) for x in _bends(problem, zero))
-    residual, slope = residual[: rows * columns], slope[: rows * columns]
+    residual, slope = jacobian(problem, zero)
+    start, bends = bending_jacobian(problem, zero)
     row = np.repeat(np.arange(rows), columns)
     weight = np.asarray(problem.weights, dtype=np.float64).sum(axis=1)
     squares = np.zeros((len(_GRID), rows))
@@ -82,13 +77,3 @@ def _solved(
     if np.diagonal(factor[0]).min() < 1e-7:
         return np.full(len(product), np.nan)
     return scipy.linalg.cho_solve(factor, product / scale) / scale
-
-
-@eqx.filter_jit
-def _bends(problem: Problem, z: Float[Array, " r"]) -> tuple[Array, Array]:
-    """Second derivatives over the grid at z, and their derivative to z."""
-
-    def rows(z: Array) -> Array:
-        return bending(problem.rhythm(z), problem.grid, problem.span)
-
-    return rows(z), jax.jacfwd(rows)(z)
