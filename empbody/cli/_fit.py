@@ -1,7 +1,6 @@
 """`empbody fit`: a rhythm from measurements."""
 
 import argparse
-import functools
 import math
 import pathlib
 import time
@@ -21,7 +20,6 @@ from ..fitting import (
     cross_validate,
     fit_population,
     fit_rhythm,
-    frame_weights,
 )
 from ..io import Observations, save_rhythm
 from ..rhythms import AbstractRhythm
@@ -34,6 +32,7 @@ from ._fit_data import (
     seeming_radians,
     subject_column,
 )
+from ._fit_frames import frames_of
 from ._fit_hints import richer_error, too_poor
 from ._fit_report import (
     Tested,
@@ -49,17 +48,13 @@ from ._fit_report import (
     scaling,
 )
 from ._fit_suggest import suggest
-from ._fit_task import Task, add_fit_parser, make_task, plain
+from ._fit_task import Task, make_task, plain
 from ._models import readable, writable
 from ._progress import Progress
 
 _AUTO = ("linear", "poly:2", "poly:3", "poly:4")
 _AUTO_ALONE = (*_AUTO, "spline:8")
 _POSES = 5
-
-
-def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
-    add_fit_parser(commands, common).set_defaults(command=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -120,14 +115,11 @@ def _one(
     }
     if arguments.smoothness is not None:
         options["smoothness"] = arguments.smoothness
-    weigh = None
-    if arguments.frames is not None:
-        if not arguments.frames > 0.0:
-            raise CommandError(f"--frames {arguments.frames:g}: a positive angle is needed")
-        turn = 1.0 if arguments.radians else math.pi / 180
-        weigh = functools.partial(frame_weights, width=turn * arguments.frames)
-        options["weights"] = weigh
     notes = _doubts(task, data)
+    weigh, crowded = frames_of(task, xs)
+    notes += crowded
+    if weigh is not None:
+        options["weights"] = weigh
     family = task.family
     if prior is not None:
         family = None

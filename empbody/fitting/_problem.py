@@ -110,12 +110,12 @@ def box_span(inputs: np.ndarray) -> np.ndarray:
 def jacobian(problem: Problem, z: Float[Array, " r"]) -> tuple[np.ndarray, np.ndarray]:
     """All residuals at z and their derivative to z."""
     rough = unbent(problem)
-    parts = [_rough_jacobian(rough, z)]
-    if problem.smooth:
-        root = np.sqrt(np.asarray(problem.smoothness))
-        parts.append(tuple(root * part for part in bending_jacobian(rough, z)))
-    value, slope = (np.concatenate(p).astype(np.float64) for p in zip(*parts, strict=True))
-    return value, slope
+    value, slope = (np.asarray(x, dtype=np.float64) for x in _rough_jacobian(rough, z))
+    if not problem.smooth:
+        return value, slope
+    root = float(np.sqrt(problem.smoothness))
+    bends, bend_slope = bending_jacobian(rough, z)
+    return np.concatenate([value, root * bends]), np.concatenate([slope, root * bend_slope])
 
 
 def unbent(problem: Problem) -> Problem:
