@@ -9,46 +9,30 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
 
 from ..io import Table, read_table
 from ..io._matching import match
 from ..model import Model
-from ..muscles import HillMuscles
 from ..pipeline import rotational
 from ..simulation import CoordinateLimit, SimulationError, Solution, simulate
 from ..simulation._methods import is_implicit
 from ..solvers import SOLVERS
 from ._errors import FAILURE, CommandError
+from ._excitations import given_excitation
 from ._models import (
     finish,
     in_si,
     load_model,
-    pairs,
     pose,
     readable,
     save_table,
     shown_pose,
-    unknown,
     writable,
 )
 from ._muscle_start import state_in, steps_per_second, with_rigid_tendons
 from ._progress import Progress
 
 _MANY_STEPS = 5000
-
-
-class _OverTime(eqx.Module):
-    """Excitations by straight lines between the rows of a table, held at its ends."""
-
-    time: Float[Array, " rows"]
-    values: Float[Array, "rows nm"]
-
-    def __call__(self, t: Array, q: Array, qd: Array) -> Float[Array, " nm"]:
-        row = jnp.clip(jnp.searchsorted(self.time, t) - 1, 0, self.time.shape[0] - 2)
-        left, right = self.time[row], self.time[row + 1]
-        share = jnp.clip((t - left) / (right - left), 0.0, 1.0)
-        return self.values[row] * (1.0 - share) + self.values[row + 1] * share
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -62,13 +46,14 @@ def run(arguments: argparse.Namespace) -> int:
     progress = Progress(quiet=arguments.quiet)
     model = load_model(arguments, progress)
     start, q0, qd0, row = _start(model, arguments)
-    excitation = _excitation(model, arguments)
+    excitation, clipped = given_excitation(model, arguments)
     muscles = None
     if excitation is not None and arguments.tendons == "rigid":
         model = with_rigid_tendons(model)
     if excitation is not None and row is not None:
         muscles = state_in(model, *row, q0, qd0)
     model, events, notes = _limits(model, arguments, q0)
+    notes += clipped
     if excitation is not None:
         notes += _stiffness(model, arguments, q0, qd0, excitation, start)
     rows = max(2, round(arguments.duration * arguments.rate) + 1)
@@ -192,47 +177,6 @@ def _stiffness(
     if count > 2 * arguments.max_steps:
         raise CommandError(f"{words}, with --max-steps {arguments.max_steps}; {_REMEDY}")
     return [f"{words}; {_REMEDY}"]
-
-
-def _excitation(model: Model, arguments: argparse.Namespace) -> Any:
-    if not arguments.excite and arguments.excitations is None:
-        return None
-    if not isinstance(model.muscles, HillMuscles):
-        raise CommandError(f"{arguments.model} has no muscles that could be excited")
-    values = np.zeros(model.nm)
-    for name, value in pairs("--excite", arguments.excite):
-        if not 0.0 <= value <= 1.0:
-            raise CommandError(f"--excite {name}={value:g}: a number from 0 to 1 is needed")
-        if name == "all":
-            values[:] = value
-    for name, value in arguments.excite:
-        if name == "all":
-            continue
-        if name not in model.muscle_names:
-            raise CommandError(f"--excite {name}: {unknown('muscle', name, model.muscle_names)}")
-        values[model.muscle_index(name)] = value
-    if arguments.excitations is None:
-        return values
-    return _from_table(model, read_table(readable(arguments.excitations)), values)
-
-
-def _from_table(model: Model, table: Table, rest: np.ndarray) -> _OverTime:
-    """Columns by muscle name, bare or as the end of a path; others keep `rest`."""
-    values = np.repeat(rest[None], table.time.size, axis=0)
-    found = 0
-    for j, label in enumerate(table.labels):
-        name = label.removesuffix("/activation").removesuffix(".excitation").rsplit("/", 1)[-1]
-        if name in model.muscle_names:
-            values[:, model.muscle_index(name)] = table.data[:, j]
-            found += 1
-    if not found:
-        raise CommandError(f"table {table.name!r} has no column for any muscle of the model")
-    if not (np.all(np.isfinite(values)) and values.min() >= 0.0 and values.max() <= 1.0):
-        raise CommandError(f"table {table.name!r}: excitations must lie between 0 and 1")
-    time = table.time
-    if time.size == 1:
-        time, values = np.array([time[0], time[0] + 1.0]), np.repeat(values, 2, axis=0)
-    return _OverTime(jnp.asarray(time), jnp.asarray(values))
 
 
 def _limits(

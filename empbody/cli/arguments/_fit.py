@@ -67,8 +67,8 @@ def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
         help="robust losses bear outliers (default: square)")  # fmt: skip
     add("--frames", type=float, metavar="W",
         help="rows are frames of a recording: those within about 2.5 W degrees count as one pose "
-        "(0: every row counts; default: 10 degrees with a --prior, which a recording would outvote, "
-        "else 0)")  # fmt: skip
+        "(0: every row counts; default: 10 degrees with a --prior, which a recording would "
+        "outvote, else 0)")  # fmt: skip
     add("--smoothness", type=_smoothness, metavar="W",
         help="weight of curvature, or auto: by the error on rows left out (default: auto for "
         "splines without a prior, else 0)")  # fmt: skip
