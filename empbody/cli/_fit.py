@@ -33,7 +33,7 @@ from ._fit_data import (
     subject_column,
 )
 from ._fit_frames import frames_of
-from ._fit_hints import richer_error, too_poor
+from ._fit_hints import beyond, richer_error, too_poor
 from ._fit_report import (
     Tested,
     criteria,
@@ -140,6 +140,8 @@ def _one(
     notes += cut_down(task, shown, fit.rhythm, xs if prior is None else None)
     train = _errors(fit.rhythm, xs, ys, "fitted rows")
     notes += _poor(task, shown, data, np.zeros(len(data.inputs)), train if used.all() else None)
+    if test is not None and prior is None:
+        notes += beyond(plain(task.inputs), xs, test.inputs, shown)
     tested = _tested(task, fit, data, test, used, groups, family, options, progress)
     if figure is not None:
         _draw(figure, fit, data, None if used.all() else used, tested, shown)
