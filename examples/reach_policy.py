@@ -204,6 +204,7 @@ def draw(curves, untrained):
         axes.axhline(untrained, color="0.5", lw=1, ls=":", label="untrained")
         axes.set(xlabel="processor time (s), compilation included", ylabel="return of an episode")
         axes.set_yscale("symlog", linthresh=1.0)
+        axes.set_ylim(top=-0.8)
         axes.legend()
     return figure
 

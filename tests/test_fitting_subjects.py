@@ -128,3 +128,18 @@ def test_a_contiguous_fifth_that_was_not_seen(subjects, family) -> None:
     errors = mean_over(who, squares), mean_over(who[middle], squares[middle])
     assert errors[0] < 1.35, errors
     assert errors[1] < 1.05, errors
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("runs", "most"), [(4, 0.38), (1, 1.1)])
+def test_smooth_splines_of_rows_that_were_not_seen(subjects, runs, most) -> None:
+    """Of elevation alone, without any prior: stretches in turn, and contiguous fifths."""
+    x, y, who = subjects
+    squares = np.zeros_like(y)
+    for _, rows in raises(x, who):
+        found = cross_validate(
+            x[rows][:, 1:], y[rows], "spline:8", groups=blocks(len(rows), 5, runs),
+            smoothness="auto",
+        )  # fmt: skip
+        squares[rows] = found.residuals**2
+    assert mean_over(who, squares) < most
