@@ -127,6 +127,10 @@ def _one(
         with progress.stage("choosing a family"):
             family, note = _chosen(xs, ys, groups, options)
             notes.append(note)
+        if family.startswith("spline") and xs.shape[1] > 1:
+            notes.append(
+                "OpenSim files cannot hold a spline of several inputs; for those, --rhythm poly:4"
+            )
     aims = ys if arguments.orientation is None else Orientations(ys, arguments.orientation)
     if arguments.smoothness is None and _by_itself(task, family):
         options["smoothness"] = "auto"
