@@ -26,7 +26,7 @@ class OverTime(eqx.Module):
     time: Float[Array, " rows"]
     values: Float[Array, "rows nm"]
 
-    def __call__(self, t: Array, q: Array, qd: Array) -> Float[Array, " nm"]:
+    def __call__(self, t: Any, q: Any, qd: Any) -> Float[Array, " nm"]:
         row = jnp.clip(jnp.searchsorted(self.time, t) - 1, 0, self.time.shape[0] - 2)
         left, right = self.time[row], self.time[row + 1]
         share = jnp.clip((t - left) / (right - left), 0.0, 1.0)
