@@ -153,11 +153,52 @@ def motion_cases(poses: int) -> Iterator[Case]:
     )
 
 
+class Swing(eqx.Module):
+    """A raise from one posture to another and back within a second."""
+
+    start: jax.Array
+    reach: jax.Array
+
+    def __call__(self, t: Any) -> Any:
+        return self.start + self.reach * jnp.sin(jnp.pi * t) ** 2
+
+
+def tracking_cases(poses: int) -> Iterator[Case]:
+    """Computed torque: what the controller applies, and where the shoulder goes under it."""
+    draw = np.random.default_rng(5)
+    rows = min(poses, 32)
+    q = spread(draw, np.deg2rad([0, 40, -40]), np.deg2rad([70, 60, -20]), rows)
+    reach = spread(draw, np.deg2rad([-20, 10, -15]), np.deg2rad([20, 50, 15]), rows)
+
+    def bones():
+        return eb.models.shoulder(muscles=False, load=True)
+
+    def tracked(model: Any, q: Any, reach: Any, what: str, gain: float) -> Any:
+        double = jnp.zeros(()).dtype == jnp.float64
+        tolerance = 1e-10 if double else 1e-5
+        # Off the reference at the start: the gains have something to do.
+        found = eb.track(
+            model, Swing(q, reach), jnp.linspace(0.0, 0.5, 11), gains=gain, q0=q + 0.02,
+            rtol=tolerance, atol=tolerance, throw=False,
+        )  # fmt: skip
+        return getattr(found, what)
+
+    for gain in (10.0, 100.0):
+        for what in ("q", "torques"):
+            yield Case(
+                f"shoulder: track 0.5 s, gain {gain:g}/s, rtol = 1e-05 (double: 1e-10): {what}",
+                bones,
+                lambda model, q, reach, w=what, g=gain: tracked(model, q, reach, w, g),
+                (q, reach),
+            )
+
+
 GROUPS = {
     "shoulder": shoulder_cases,
     "squeezer": squeezer_cases,
     "chain": chain_cases,
     "motion": motion_cases,
+    "tracking": tracking_cases,
     "wrapped": wrapped_cases,
 }
 

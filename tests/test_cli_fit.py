@@ -171,6 +171,62 @@ def test_text_says_what_was_done(folder, capsys) -> None:
     assert "poses fitted (deg):\n  line 2: plane 0.0 (frontal), elevation 20.0\n" in out
 
 
+@pytest.fixture(scope="module")
+def raised(folder):
+    """One raise in one plane: frames that are noisy, and the end of the raise apart."""
+    rng = np.random.default_rng(5)
+    e = np.linspace(15.0, 150.0, 120)
+    tilt = 5.0 * np.sin(e / 18.0) + 0.3 * rng.normal(size=120)
+    turn = 0.4 * e + 3.0 * np.cos(e / 50.0) + 0.3 * rng.normal(size=120)
+    lines = [f"{a:.4f},{b:.4f},{c:.4f}" for a, b, c in zip(e, tilt, turn, strict=True)]
+    head = "elevation_deg,tilt_deg,turn_deg"
+    (folder / "raise.csv").write_text("\n".join([head, *lines[:100]]) + "\n")
+    (folder / "end.csv").write_text("\n".join([head, *lines[100:]]) + "\n")
+    return ["fit", folder / "raise.csv", "--inputs", "elevation", "--targets", "tilt,turn"]
+
+
+def test_splines_are_smooth_unless_told(raised, folder, capsys) -> None:
+    found = run(capsys, *raised, "--rhythm", "spline:8")
+    assert found["smoothness"] > 0.0
+    assert found["effective_parameters"] < found["parameters"]
+    rough = run(capsys, *raised, "--rhythm", "spline:8", "--smoothness", "0")
+    assert rough["smoothness"] == 0.0
+    assert rough["rmse_train_deg"]["all"] < found["rmse_train_deg"]["all"] < 0.4
+    given = run(capsys, *raised, "--rhythm", "poly:4", "--smoothness", "auto")
+    assert given["smoothness"] >= 0.0
+    assert "neither auto nor a number" in refused(capsys, *raised, "--smoothness", "much")
+    assert "give a number" in refused(capsys, *raised, "--rhythm", "mlp:2", "--smoothness", "auto")
+
+
+def test_auto_knows_splines_and_goes_on_straight(raised, folder, capsys) -> None:
+    ends = {}
+    for family in ("auto", "poly:4"):
+        found = run(capsys, *raised, "--rhythm", family, "--test", folder / "end.csv")
+        ends[found["family"]] = found["rmse_test_deg"]["all"]
+        assert "20 of 20 rows of the test lie outside the fitted range of elevation" in "".join(
+            found["notes"]
+        )
+    assert set(ends) == {"spline:8", "poly:4"}
+    assert "spline:8 0." in "".join(run(capsys, *raised)["notes"])
+
+
+def test_frames_of_a_recording_do_not_outvote_the_prior(raised, folder, capsys) -> None:
+    out = folder / "many.json"
+    run(capsys, "fit", folder / "all.csv", *ASK, "--subject", "subject", "--rhythm", "poly:2",
+        "--out", out)  # fmt: skip
+    e = np.linspace(30.0, 100.0, 90)
+    dense = [f"frontal,{x:.4f},{0.3 * x:.4f},{0.2 * x:.4f}" for x in e]
+    head = "plane,elevation_deg,tilt_deg,turn_deg"
+    (folder / "dense.csv").write_text("\n".join([head, *dense]) + "\n")
+    ask = ("fit", folder / "dense.csv", "--prior", out)
+    found, every = run(capsys, *ask), run(capsys, *ask, "--frames", "0")
+    assert any("count as 3 poses" in n or "count as 4 poses" in n for n in found["notes"])
+    assert not any("poses against" in n for n in every["notes"])
+    assert found["effective_parameters"] < every["effective_parameters"]
+    few = run(capsys, *ask, "--calibrate", "5")
+    assert not any("poses against" in n for n in few["notes"])
+
+
 def test_radians_called_degrees_are_noted(folder, capsys) -> None:
     path = folder / "radians.csv"
     rows = [f"{x:.3f},{0.2 + 0.3 * x:.4f}" for x in np.linspace(0.2, 2.4, 12)]

@@ -209,6 +209,26 @@ def test_simulation(at, capsys):
     assert not more["muscles"]
 
 
+def test_recorded_excitations_are_clipped_and_the_muscle_is_named(at, capsys):
+    (at / "emg.csv").write_text(
+        "time,flexor,extensor,front,back\n0,0.2,-0.01,0.1,0.1\n0.05,1.3,0.1,0.1,0.1\n"
+    )
+    start = ("simulate", "tiny_arm.osim", "--at", "elbow=60", "--duration", "0.05")
+    summary = run(capsys, *start, "--excitations", "emg.csv", "--out", "sim.sto")
+    assert summary["notes"] == [
+        "emg.csv: the excitation of flexor goes from 0.2 to 1.3; 1 of 2 rows were clipped to 0 "
+        "and 1",
+        "emg.csv: the excitation of extensor goes from -0.01 to 0.1; 1 of 2 rows were clipped to "
+        "0 and 1",
+    ]
+    (at / "same.csv").write_text(
+        "time,flexor,extensor,front,back\n0,0.2,0,0.1,0.1\n0.05,1,0.1,0.1,0.1\n"
+    )
+    quiet = run(capsys, *start, "--excitations", "same.csv", "--out", "same.sto")
+    assert quiet["notes"] == []
+    assert quiet["end"] == summary["end"]
+
+
 @pytest.fixture
 def elastic(at):
     """The arm with undamped fibres on elastic tendons, which are stiff where hardly excited."""
@@ -334,6 +354,12 @@ TO = ("--out", "x.sto")
         (["share", "tiny_arm.osim", "arm.mot", "--reserve", "-1", *TO], 2, "from 0 up"),
         (["simulate", "tiny_arm.osim", "--excite", "flexor=2", *TO], 2, "from 0 to 1"),
         (["simulate", "tiny_arm.osim", "--excite", "x=0.1", *TO], 2, "there is no muscle 'x'"),
+        (["simulate", "tiny_arm.osim", "--excitations", "percent.csv", *TO], 2,
+         "percent.csv: the excitation of flexor goes from 3 to 80; numbers from 0 to 1"),
+        (["simulate", "tiny_arm.osim", "--excitations", "gap.csv", *TO], 2,
+         "gap.csv: the excitation of flexor is NaN or infinite in 1 of 2 rows, first at 1 s"),
+        (["simulate", "tiny_arm.osim", "--excitations", "other.csv", *TO], 2,
+         "other.csv has no column for any muscle"),
         (["simulate", "tiny_arm.osim", "--at", "elbow=170", *TO], 2, "outside the coordinate's"),
         (["simulate", "tiny_arm.osim", "--duration", "-1", *TO], 2, "must be positive"),
         (["simulate", "tiny_arm.osim", "--time", "1", *TO], 2, "there is no --states"),
@@ -346,6 +372,10 @@ def test_mistakes_are_told_in_one_sentence(at, capsys, arguments, code, sentence
     (at / "text.osim").write_text("some words\n")
     header = "x\ninDegrees={}\nendheader\ntime\tshoulder\telbow\n0\t1\t9\n"
     (at / "gap.mot").write_text(header.format("yes") + "1\t9\tnan\n2\t9\t9\n")
+    for name, column, first, second in (
+        ("percent", "flexor", 3, 80), ("gap", "flexor", 0, "nan"), ("other", "toe", 0, 1),
+    ):  # fmt: skip
+        (at / f"{name}.csv").write_text(f"time,{column}\n0,{first}\n1,{second}\n")
     (at / "turns.mot").write_text(header.format("no") + "1\t1\t90\n")
     before = sorted(os.listdir(at))
     assert main([*arguments, "--quiet"]) == code

@@ -265,6 +265,58 @@ def test_weights_and_smoothness() -> None:
     assert flat.report.effective < 3.1
 
 
+def curve(noise: float, seed: int = 4) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """300 frames of a smooth raise, and of what is beyond its ends."""
+    x = np.linspace(0.2, 2.6, 300)[:, None]
+    beyond = np.array([[0.0], [2.8]])
+    scatter = noise * np.random.default_rng(seed).standard_normal((300, 2))
+
+    def f(x):
+        return np.hstack([0.4 * np.sin(x), 0.2 * x**2 / (1.0 + x)])
+
+    return x, f(x) + scatter, f(beyond)
+
+
+def test_smoothness_that_the_data_choose() -> None:
+    x, y, outside = curve(0.004)
+    beyond = np.array([[0.0], [2.8]])
+    rough = fit_rhythm(x, y, "spline:8")
+    smooth = fit_rhythm(x, y, "spline:8", smoothness="auto")
+    assert rough.report.smoothness == 0.0
+    assert 1e-6 < smooth.report.smoothness < 1.0
+    assert smooth.report.effective < 0.7 * rough.report.effective
+    # The same number given is the same fit.
+    again = fit_rhythm(x, y, "spline:8", smoothness=smooth.report.smoothness)
+    np.testing.assert_array_equal(again.coefficients, smooth.coefficients)
+    errors = np.zeros(2)
+    for seed in range(8):
+        x, y, _ = curve(0.01, seed)
+        fits = [fit_rhythm(x, y, "spline:8", smoothness=s) for s in (0.0, "auto")]
+        errors += [np.mean((values(fit.rhythm, beyond) - outside) ** 2) for fit in fits]
+    assert errors[1] < 0.5 * errors[0], errors
+
+
+def test_smoothness_of_rows_that_weigh_nothing_is_not_asked() -> None:
+    x, y, _ = curve(0.004)
+    seen = np.arange(300) < 200
+    spoilt = np.where(seen[:, None], y, 9.0 * np.cos(40.0 * x))
+    fits = [
+        fit_rhythm(x, aim, "spline:8", smoothness="auto", weights=seen.astype(float), units=False)
+        for aim in (y, spoilt)
+    ]
+    assert fits[0].report.smoothness == fits[1].report.smoothness > 0.0
+    np.testing.assert_allclose(fits[0].coefficients, fits[1].coefficients, atol=1e-10)
+
+
+@pytest.mark.parametrize("family", ["spline:4", "poly:3", "fourier:2"])
+def test_clean_data_choose_no_smoothness(family) -> None:
+    x, _, _ = curve(0.0)
+    true = truth(family, x, 2)
+    fit = fit_rhythm(x, values(true, x), family, smoothness="auto")
+    assert fit.report.smoothness == 0.0
+    np.testing.assert_allclose(fit.coefficients, Coefficients(true).vector(), atol=1e-6)
+
+
 def test_a_prior_decides_where_data_do_not() -> None:
     base = truth("linear", nj=1)
     prior = Prior.around(base, 0.1, 0.01)
@@ -383,6 +435,10 @@ BROKEN = [
     (X, Y, {"weights": {"z": 1.0}}, "no target 'z' to weight; there are a, b, c"),
     (X, Y, {"prior": Prior.around(Affine([[1.0]]), 1, 1)}, "2 columns of inputs for a rhythm of 1"),
     (X, Y, {"free": lambda r: ()}, "nothing of this"),
+    (X, Y, {"smoothness": -1.0}, r'smoothness = -1.0; "auto" or a number of at least 0'),
+    (X, Y, {"smoothness": "much"}, "smoothness = 'much'"),
+    (X, Y, {"smoothness": "auto", "family": "mlp:2"}, "linear in its coefficients.*mlp:2"),
+    (X, Y, {"smoothness": "auto", "prior": Prior.around(Affine(np.ones((3, 2))), 1, 1)}, "prior"),
 ]
 
 

@@ -8,6 +8,7 @@ goes over the whole range, as a repetition would.
 
 import pathlib
 
+import jax
 import numpy as np
 import pytest
 
@@ -128,3 +129,22 @@ def test_a_contiguous_fifth_that_was_not_seen(subjects, family) -> None:
     errors = mean_over(who, squares), mean_over(who[middle], squares[middle])
     assert errors[0] < 1.35, errors
     assert errors[1] < 1.05, errors
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("runs", "most"), [(4, 0.4), (1, 1.1)])
+def test_smooth_splines_of_rows_that_were_not_seen(subjects, runs, most) -> None:
+    """Of elevation alone, without any prior: stretches in turn, and contiguous fifths."""
+    x, y, who = subjects
+    squares = np.zeros_like(y)
+    for _, rows in raises(x, who):
+        group = blocks(len(rows), 5, runs)
+        for g in range(5):
+            seen, left = rows[group != g], rows[group == g]
+            some = seen[np.linspace(0, len(seen) - 1, 64).astype(int)]  # one shape: compiled once
+            fit = fit_rhythm(x[some][:, 1:], y[some], "spline:8", smoothness="auto")
+            # To the same length again, by repeating the last row.
+            padded = np.pad(x[left][:, 1:], ((0, 64 - len(left)), (0, 0)), mode="edge")
+            guess = np.asarray(jax.vmap(fit.rhythm)(padded))[: len(left)]
+            squares[left] = (guess - y[left]) ** 2
+    assert mean_over(who, squares) < most, mean_over(who, squares)

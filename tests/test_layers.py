@@ -1,12 +1,15 @@
 """The package's layers, and what importing it may do."""
 
 import ast
+import importlib
 import importlib.util
 import pathlib
 import subprocess
 import sys
 
 import pytest
+
+import empbody
 
 # From the top. A module imports only from lines below its own; names that share a line do
 # not import each other. Files named _*.py directly in the package are leaf utilities,
@@ -118,9 +121,12 @@ def test_imports_are_found(source, expected):
 
 def test_importing_changes_no_setting_of_jax():
     program = """
-import logging, jax
+import logging, sys, jax
 before = dict(jax.config.values), list(logging.getLogger().handlers)
 import empbody
+for name in dir(empbody):
+    getattr(empbody, name)
+assert "empbody.simulation" in sys.modules
 after = dict(jax.config.values), list(logging.getLogger().handlers)
 assert "jax_enable_x64" in before[0]
 changed = {name for name in before[0] if before[0][name] != after[0][name]}
@@ -131,6 +137,48 @@ assert before[1] == after[1]
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_names_of_the_package_are_those_of_its_stub():
+    stub = ast.parse((PACKAGE / "__init__.pyi").read_text(encoding="utf-8"))
+    imports = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
+    assert len(imports) > 10
+    for node in imports:
+        module = importlib.import_module("." + (node.module or ""), "empbody")
+        for alias in node.names:
+            assert alias.asname == alias.name  # else type checkers take it for private
+            assert getattr(empbody, alias.name) is getattr(module, alias.name)
+            assert alias.name in dir(empbody)
+    with pytest.raises(AttributeError, match="'empbody' has no attribute 'nothing'"):
+        empbody.nothing  # noqa: B018
+
+
+def test_help_does_not_wait_for_jax():
+    program = """
+import contextlib, io, sys
+from empbody.cli import main
+for words in ([], ["fit"], ["simulate"], ["run"], ["bench"]):
+    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()) as out:
+        main([*words, "--help"])
+    assert "usage: empbody" in out.getvalue()
+assert main(["fit", "--calibrate", "none"]) == 2
+heavy = {"jax", "equinox", "scipy", "matplotlib", "numpy"} & set(sys.modules)
+assert not heavy, heavy
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_names_in_help_are_those_of_the_library():
+    from empbody.cli import _run
+    from empbody.cli.arguments import _names
+
+    assert tuple(empbody.solvers.SOLVERS) == _names.SOLVERS
+    assert _names.FAMILIES == empbody.fitting.FAMILIES
+    assert _names.ROUTES == empbody.models.ROUTES
+    assert tuple(_run.CASES) == _names.MECHANISMS
 
 
 def test_is_marked_as_typed():

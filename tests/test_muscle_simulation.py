@@ -313,6 +313,21 @@ def test_a_start_that_is_not_finite_names_the_muscle(elbow):
         eb.simulate(elbow, [0.5], [0.0], [0.0, 0.1], excitation=[0.1, 0.1], muscle_state=state)
 
 
+@pytest.mark.parametrize(
+    ("since", "options"), [(0.0, {}), (0.05, {}), (0.05, {"fixed_step": 0.01})]
+)
+def test_an_excitation_that_is_not_a_number_names_the_muscle(elbow, since, options):
+    def excitation(t, q, qd):
+        return jnp.array([0.1, jnp.where(t >= since, jnp.nan, 0.1)])
+
+    with pytest.raises(SimulationError) as caught:
+        eb.simulate(elbow, [0.5], [0.0], [0.0, 0.03, 0.1], excitation=excitation, **options)
+    words = str(caught.value)
+    assert "the excitation of muscle 'extensor' is NaN at t = " in words
+    when = float(words.split("t = ")[1].split(" s")[0])
+    assert since <= when < since + 0.051
+
+
 def slider(**ranges):
     """A forearm whose flexor's insertion slides, as far as its range goes."""
     sliding = eb.rhythms.Affine([[0.002], [0.0], [0.0]], [0.01, -0.04, 0.0])

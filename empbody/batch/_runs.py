@@ -71,7 +71,7 @@ class Begun(eqx.Module):
 
 def begin(run: Run, options: Options) -> Begun:
     """Balance the muscles, look at the start, choose the first step."""
-    tau, drive = _tau(run), _drive(run)
+    tau, drive = _tau(run), drive_of(run)
     muscles = start_of_muscles(run.model, run.muscle_state, drive, run.q0, run.qd0)
     t0 = run.ts[0]
     ready = prepare(run.model, run.q0, run.qd0, run.ts, tau, drive, muscles, options)
@@ -83,7 +83,7 @@ def begin(run: Run, options: Options) -> Begun:
 def task_of(run: Run, options: Options, ready: Prepared, muscles: HillState | None) -> Task:
     """What the steps need."""
     soft = failing_softly(run.model)
-    args = Args(soft, _tau(run), _drive(run), muscles, ready.good)
+    args = Args(soft, _tau(run), drive_of(run), muscles, ready.good)
     solver, controller, _ = method(options, ready, run.ts[0], run.ts[-1])
     solver = with_controller_tolerances(solver, controller)
     event = event_of(options, run.ts.dtype)
@@ -120,7 +120,7 @@ def end(run: Run, options: Options, begun: Begun, state: State, rows: Array) -> 
         event_mask=mask,
         interpolation=None,
     )
-    drive = _drive(run)
+    drive = drive_of(run)
     return conclude(run.model, run.ts, drive, begun.muscles, options, begun.ready, course)
 
 
@@ -130,7 +130,8 @@ def _tau(run: Run) -> Any:
     return Bound(run.tau, run.parameters) if arity(run.tau, (3, 4)) == 4 else run.tau
 
 
-def _drive(run: Run) -> Drive | None:
+def drive_of(run: Run) -> Drive | None:
+    """What excites the muscles of a run, with its own parameters."""
     if run.parameters is None or not callable(run.excitation):
         return as_drive(run.excitation, run.model)
     count = arity(run.excitation, (3, 4, 5))

@@ -22,7 +22,7 @@ from ._chunk import Engine
 from ._devices import local_devices, own_share, wait_for_others
 from ._fingerprint import fingerprint
 from ._progress import counting
-from ._runs import Run
+from ._runs import Run, drive_of
 from ._store import Plan, Store
 from ._trajectories import FORMATS
 
@@ -166,7 +166,8 @@ class _Work:
     def explain(self, run: int, solution: Solution) -> str:
         given = _inputs.one_run(self.runs, self.varying, run)
         start, rate = np.asarray(given.q0), np.asarray(given.qd0)
-        return explain(solution, given.model, start, rate, self.options)
+        drive = drive_of(given)
+        return explain(solution, given.model, start, rate, self.options, drive)
 
     def chunks(self, engine: Engine, numbers: Sequence[int], keep: Callable) -> None:
         """Run chunks and hand each one's arrays to `keep`, while the next is on its way."""

@@ -12,36 +12,6 @@ from ._errors import FAILURE, CommandError
 from ._progress import Progress
 
 
-def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
-    parser = commands.add_parser(
-        "bench",
-        parents=[common],
-        help="speed, as ratios against peers that are installed",
-        description="Measure speed, as ratios against peers that are installed. Peers that are "
-        "missing leave their figures null, with a reason. Values are medians, spreads are "
-        "interquartile ranges.",
-    )
-    parser.set_defaults(command=run)
-    parser.add_argument(
-        "--json",
-        nargs="?",
-        const="-",
-        metavar="FILE",
-        help="write the figures to FILE, or to standard output without one",
-    )
-    parser.add_argument(
-        "--only",
-        metavar="GROUP[,GROUP]",
-        help="measure these groups alone; an unknown name lists those that there are",
-    )
-    parser.add_argument(
-        "--repeats",
-        type=int,
-        metavar="N",
-        help="repeat every measurement N times (each has its own number otherwise)",
-    )
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Calls `empbody.bench.run`, which returns the figures by key."""
     try:

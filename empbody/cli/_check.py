@@ -3,7 +3,6 @@
 import argparse
 import dataclasses
 import pathlib
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -18,28 +17,11 @@ from ..model import Model
 from ..paths import lengths_and_arms, opensim_moment_arms, path_lengths
 from ._errors import FAILURE, CommandError
 from ._length_gaps import Gap, Gaps
-from ._models import add_model_parser, finish, load_model, shown_pose
+from ._models import finish, load_model, shown_pose
 from ._opensim_peer import OpenSimPeer
 from ._progress import Progress
 
-DESCRIPTION = """\
-Compare a model with OpenSim at random poses: where bodies are, lengths and moment arms of
-muscles, mass matrix and inverse dynamics; the largest difference of each. Needs the Python
-package opensim.
-"""
 _STEP = 1e-4
-
-
-def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
-    parser = add_model_parser(
-        commands, common, "check", "compare a model with OpenSim, where it is installed",
-        DESCRIPTION, wraps=True,
-    )  # fmt: skip
-    parser.set_defaults(command=run)
-    add = parser.add_argument
-    add("--poses", type=int, default=5, metavar="N", help="how many (default: %(default)d)")
-    add("--seed", type=int, default=0, metavar="N", help="of the random poses")
-    add("--strict", action="store_true", help="exit with status 1 where anything differs")
 
 
 @dataclasses.dataclass

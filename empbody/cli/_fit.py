@@ -1,7 +1,6 @@
 """`empbody fit`: a rhythm from measurements."""
 
 import argparse
-import functools
 import math
 import pathlib
 import time
@@ -21,7 +20,6 @@ from ..fitting import (
     cross_validate,
     fit_population,
     fit_rhythm,
-    frame_weights,
 )
 from ..io import Observations, save_rhythm
 from ..rhythms import AbstractRhythm
@@ -34,7 +32,8 @@ from ._fit_data import (
     seeming_radians,
     subject_column,
 )
-from ._fit_hints import richer_error, too_poor
+from ._fit_frames import frames_of
+from ._fit_hints import beyond, richer_error, too_poor
 from ._fit_report import (
     Tested,
     criteria,
@@ -49,16 +48,13 @@ from ._fit_report import (
     scaling,
 )
 from ._fit_suggest import suggest
-from ._fit_task import Task, add_fit_parser, make_task, plain
+from ._fit_task import Task, make_task, plain
 from ._models import readable, writable
 from ._progress import Progress
 
 _AUTO = ("linear", "poly:2", "poly:3", "poly:4")
+_AUTO_ALONE = (*_AUTO, "spline:8")
 _POSES = 5
-
-
-def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
-    add_fit_parser(commands, common).set_defaults(command=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -114,18 +110,16 @@ def _one(
     options = _options(task) | {
         "prior": prior,
         "loss": arguments.loss,
-        "smoothness": arguments.smoothness,
         "solver": arguments.solver,
         "restarts": arguments.restarts,
     }
-    weigh = None
-    if arguments.frames is not None:
-        if not arguments.frames > 0.0:
-            raise CommandError(f"--frames {arguments.frames:g}: a positive angle is needed")
-        turn = 1.0 if arguments.radians else math.pi / 180
-        weigh = functools.partial(frame_weights, width=turn * arguments.frames)
-        options["weights"] = weigh
+    if arguments.smoothness is not None:
+        options["smoothness"] = arguments.smoothness
     notes = _doubts(task, data)
+    weigh, crowded = frames_of(task, xs)
+    notes += crowded
+    if weigh is not None:
+        options["weights"] = weigh
     family = task.family
     if prior is not None:
         family = None
@@ -133,7 +127,13 @@ def _one(
         with progress.stage("choosing a family"):
             family, note = _chosen(xs, ys, groups, options)
             notes.append(note)
+        if family.startswith("spline") and xs.shape[1] > 1:
+            notes.append(
+                "OpenSim files cannot hold a spline of several inputs; for those, --rhythm poly:4"
+            )
     aims = ys if arguments.orientation is None else Orientations(ys, arguments.orientation)
+    if arguments.smoothness is None and _by_itself(task, family):
+        options["smoothness"] = "auto"
     begin = time.perf_counter()
     with progress.counting("fitting") as count:
         whole: dict[str, Any] = options | {"weights": None if weigh is None else weigh(xs)}
@@ -144,6 +144,8 @@ def _one(
     notes += cut_down(task, shown, fit.rhythm, xs if prior is None else None)
     train = _errors(fit.rhythm, xs, ys, "fitted rows")
     notes += _poor(task, shown, data, np.zeros(len(data.inputs)), train if used.all() else None)
+    if test is not None and prior is None:
+        notes += beyond(plain(task.inputs), xs, test.inputs, shown)
     tested = _tested(task, fit, data, test, used, groups, family, options, progress)
     if figure is not None:
         _draw(figure, fit, data, None if used.all() else used, tested, shown)
@@ -151,6 +153,7 @@ def _one(
         "family": shown,
         "parameters": fit.report.parameters,
         "effective_parameters": fit.report.effective,
+        "smoothness": fit.report.smoothness,
         "coefficients": dict(zip(fit.labels, np.asarray(fit.coefficients).tolist(), strict=True)),
         "input_scaling_rad": scaling(task, fit.rhythm),
         "rows": int(used.sum()),
@@ -311,9 +314,14 @@ def _population(
     return _end(task, progress, summary, lines, out, figure)
 
 
+def _by_itself(task: Task, family: str | None) -> bool:
+    """Whether the smoothness is to be chosen where nothing was said of it."""
+    return (family or "").startswith("spline") and task.arguments.orientation is None
+
+
 def _chosen(xs: Any, ys: Any, groups: Any, options: dict[str, Any]) -> tuple[str, str]:
     folds = min(5, len(xs))
-    choice = choose_family(xs, ys, _AUTO, groups=groups, folds=folds, options=options)
+    choice = choose_family(xs, ys, _AUTO_ALONE, groups=groups, folds=folds, options=options)
     return choice.family, f"{choice.family} chosen by cross-validation: {_scores(choice.scores)}"
 
 

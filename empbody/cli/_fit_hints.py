@@ -1,6 +1,7 @@
 """Whether a family is too poor for what was measured, by the error that is left in it."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from ..rhythms import Polynomial
 RICHER = "poly:3"
 _POOR = ("linear", "poly:1", "poly:2")
 _SHARE, _GAIN = 0.6, math.radians(0.5)
+_EDGE = math.radians(1.0)
 _ENOUGH = 2  # rows for each coefficient of a target
 
 
@@ -35,6 +37,23 @@ def richer_error(xs: np.ndarray, ys: np.ndarray, groups: Any, family: str) -> fl
 
 def _residuals(design: Float[np.ndarray, "n p"], ys: Float[np.ndarray, "n k"]) -> np.ndarray:
     return design @ np.linalg.lstsq(design, ys, rcond=None)[0] - ys
+
+
+def beyond(names: Sequence[str], fitted: np.ndarray, tested: np.ndarray, family: str) -> list[str]:
+    """A note where rows of the test lie outside what was fitted: a guess, not a fit."""
+    low, high = fitted.min(axis=0), fitted.max(axis=0)
+    outside = (tested < low - _EDGE) | (tested > high + _EDGE)
+    notes = []
+    for k, name in enumerate(names):
+        count = int(outside[:, k].sum())
+        if not count:
+            continue
+        course = "" if family.startswith("spline") else ", and only splines go on straight there"
+        notes.append(
+            f"{count} of {len(tested)} rows of the test lie outside the fitted range of {name} "
+            f"({math.degrees(low[k]):.1f} to {math.degrees(high[k]):.1f} deg){course}"
+        )
+    return notes
 
 
 def too_poor(family: str, left: float, richer: float | None, *, prior: bool = False) -> list[str]:

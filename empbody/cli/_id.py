@@ -1,32 +1,13 @@
 """`empbody id`: inverse dynamics of a motion."""
 
 import argparse
-from typing import Any
 
 import numpy as np
 
 from ..pipeline import inverse_dynamics_along
-from ._models import add_model_parser, finish, load_model, save_table, writable
-from ._motions import add_motion_arguments, end_notes, load_motion
+from ._models import finish, load_model, save_table, writable
+from ._motions import end_notes, load_motion
 from ._progress import Progress
-
-DESCRIPTION = """\
-Inverse dynamics: the joint moments (N m) and forces (N) that a measured motion of the skeleton
-needs, under OpenSim's labels (elbow_flexion_moment, pelvis_tx_force). Muscles take no part.
-"""
-
-
-def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
-    parser = add_model_parser(
-        commands, common, "id", "inverse dynamics: joint moments of a motion", DESCRIPTION
-    )
-    parser.set_defaults(command=run)
-    add_motion_arguments(parser)
-    parser.add_argument(
-        "--elements", action="store_true",
-        help="take off what springs, dampers and limit forces of the model give",
-    )  # fmt: skip
-    parser.add_argument("--out", required=True, metavar="FILE.sto", help="table to write")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -9,18 +9,8 @@ import numpy as np
 
 from ..model import Model
 from ..pipeline import model_markers, turning
-from ._models import add_model_parser, default_pose, finish, load_model
+from ._models import default_pose, finish, load_model
 from ._progress import Progress
-
-
-def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
-    parser = add_model_parser(
-        commands, common, "info", "what is in a model, and what was not honoured",
-        "Tell what is in a model file: coordinates, bodies, muscles, markers; and what was\n"
-        "read, ignored, approximated or left out.",
-        wraps=True,
-    )  # fmt: skip
-    parser.set_defaults(command=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

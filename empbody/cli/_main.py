@@ -10,13 +10,9 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import NoReturn
 
-import equinox as eqx
-
-from ..io import FileFormatError
-from ..simulation import SimulationError
-from . import _bench, _check, _fit, _id, _ik, _info, _moment_arms, _run, _share, _simulate
 from ._errors import BAD_INPUT, FAILURE, CommandError, one_sentence
 from ._settings import configure_jax, own_process
+from .arguments import PARSERS
 
 _NEGATIVE = re.compile(r"-(\d+\.?\d*|\.\d+)[eE][+-]?\d+")
 
@@ -40,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     debug = "--debug" in arguments
     try:
         parsed = _parser().parse_args([_plain(a) for a in arguments])
-        configure_jax()
+        configure_jax(own=argv is None)
         return parsed.command(parsed)
     except KeyboardInterrupt:
         sys.stderr.write("\nempbody: interrupted; nothing was written\n")
@@ -67,15 +63,20 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"empbody {version('empbody')}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for module in (_run, _info, _moment_arms, _ik, _id, _share, _simulate, _fit, _check, _bench):
-        module.add_parser(commands, common)
+    for add_parser in PARSERS:
+        add_parser(commands, common)
     return parser
 
 
 def _explain(error: Exception) -> tuple[str, int]:
+    if isinstance(error, CommandError):
+        return str(error), error.code
+    import equinox as eqx  # not before a command has run: these take seconds
+
+    from ..io import FileFormatError
+    from ..simulation import SimulationError
+
     match error:
-        case CommandError():
-            return str(error), error.code
         case SimulationError() | eqx.EquinoxRuntimeError():
             return one_sentence(error), FAILURE
         case FileFormatError() | ValueError() | TypeError():

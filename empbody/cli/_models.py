@@ -20,51 +20,11 @@ from ._errors import FAILURE, CommandError
 from ._progress import Progress
 from ._settings import cache_in_use
 
-UNITS = """\
-Angles on the command line are in degrees, or with --radians in radians; lengths in metres.
-
-Compiled functions are kept in the user's cache folder, which makes the second run faster;
-EMPBODY_CACHE_DIR names another folder, or none when it is empty.
-"""
-
 _AS_OPTIONS = {
     'load with unsupported="skip" to leave it out': "--skip-unsupported leaves it out",
     "free some with free=[...]": "--free NAME lets one move",
 }
 """Remedies of the loader as they are called here."""
-
-
-def add_model_parser(
-    commands: Any,
-    common: argparse.ArgumentParser,
-    name: str,
-    words: str,
-    description: str,
-    wraps: bool = False,
-) -> Any:
-    """A sub-command about a model, with the options that all of them have."""
-    parser = commands.add_parser(
-        name,
-        parents=[common],
-        help=words,
-        description=description,
-        epilog=UNITS,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add = parser.add_argument
-    add("model", metavar="MODEL", help="model file (.osim)")
-    add("--json", action="store_true",
-        help="a machine-readable summary on standard output, and nothing else there")  # fmt: skip
-    add("--lock", action="append", default=[], metavar="NAME=VALUE", type=assignment,
-        help="hold a coordinate at a value")  # fmt: skip
-    add("--free", action="append", default=[], metavar="NAME",
-        help="let a coordinate move that the file locks")  # fmt: skip
-    add("--skip-unsupported", action="store_true",
-        help="leave out what cannot be honoured, instead of refusing the file")  # fmt: skip
-    add("--radians", action="store_true", help="angles here are in radians, not degrees")
-    if wraps:
-        add("--no-wrap", action="store_true", help="leave out all wrapping")
-    return parser
 
 
 def load_model(arguments: argparse.Namespace, progress: Progress) -> Model:
@@ -120,18 +80,6 @@ def writable(path: str, *suffixes: str, option: str = "--out") -> pathlib.Path:
     if suffixes and file.suffix.lower() not in suffixes:
         raise CommandError(f"{option} {path}: the name must end in {' or '.join(suffixes)}")
     return file
-
-
-def assignment(text: str) -> tuple[str, float]:
-    """NAME=VALUE with a finite number."""
-    name, found, value = text.partition("=")
-    try:
-        number = float(value)
-        if not (found and name.strip() and math.isfinite(number)):
-            raise ValueError
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE with a number") from None
-    return name.strip(), number
 
 
 def pairs(option: str, given: Iterable[tuple[str, float]]) -> list[tuple[str, float]]:

@@ -2,9 +2,7 @@
 
 import argparse
 import dataclasses
-import math
 import warnings
-from typing import Any
 
 import numpy as np
 
@@ -13,7 +11,7 @@ from ..io._motion import Remedies
 from ..model import Model
 from ..pipeline import MotionDynamics
 from ._errors import CommandError
-from ._models import assignment, in_si, readable
+from ._models import in_si, readable
 from ._progress import Progress
 
 _HEADER = {
@@ -32,21 +30,6 @@ _OPTIONS = Remedies(
     gaps="--fill-gaps bridges gaps between rows",
     **_HEADER,
 )
-
-
-def add_motion_arguments(parser: Any) -> None:
-    add = parser.add_argument
-    add("motion", metavar="MOTION", help="coordinates over time (.mot, .sto or .csv)")
-    add("--at", action="append", default=[], metavar="NAME=VALUE", type=assignment,
-        help="where a coordinate stands that the motion has not")  # fmt: skip
-    add("--fill-gaps", action="store_true", help="bridge gaps (NaN) between rows by splines")
-    add("--lowpass", type=_frequency, metavar="HZ",
-        help="filter the motion first: Butterworth, fourth order, without lag")  # fmt: skip
-    add("--spline", type=_spline, metavar="HZ",
-        help="cutoff of the smoothing splines, or 'auto' (default: splines go through every "
-        "point)")  # fmt: skip
-    add("--from", dest="start", type=float, metavar="S", help="leave out earlier rows")
-    add("--to", dest="stop", type=float, metavar="S", help="leave out later rows")
 
 
 def load_motion(
@@ -123,17 +106,3 @@ def _cut(motion: Motion, arguments: argparse.Namespace) -> Motion:
         )
     qd = None if motion.qd is None else motion.qd[keep]
     return dataclasses.replace(motion, time=motion.time[keep], q=motion.q[keep], qd=qd)
-
-
-def _frequency(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not (math.isfinite(value) and value > 0):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a frequency in Hz")
-    return value
-
-
-def _spline(text: str) -> float | str:
-    return "auto" if text == "auto" else _frequency(text)

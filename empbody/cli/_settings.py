@@ -4,19 +4,26 @@ import os
 import pathlib
 import sys
 
-import equinox
-import jax
-
 CACHE_VARIABLE = "EMPBODY_CACHE_DIR"
 _THREADS = 8
 
 
-def configure_jax() -> None:
+def configure_jax(own: bool = False) -> None:
     """Double precision; compiled functions are kept in the user's cache folder.
 
     EMPBODY_CACHE_DIR names another folder, or none when it is empty. A folder that JAX was
     already told to use (JAX_COMPILATION_CACHE_DIR) is left alone.
+
+    In a process that runs nothing but a command (`own`), checks inside compiled functions
+    give NaN instead of raising: JAX does not cache functions that can call back into Python,
+    and a check that raises is one. The commands look at their numbers and explain a NaN
+    themselves. A user's EQX_ON_ERROR stands.
     """
+    import equinox  # imported here, so that help comes at once
+    import jax
+
+    if own and "EQX_ON_ERROR" not in os.environ and hasattr(equinox._errors, "EQX_ON_ERROR"):
+        equinox._errors.EQX_ON_ERROR = "nan"  # pyright: ignore[reportPrivateImportUsage]
     jax.config.update("jax_enable_x64", True)
     folder = cache_folder()
     if folder is None or jax.config.values["jax_compilation_cache_dir"] is not None:
@@ -30,15 +37,7 @@ def configure_jax() -> None:
 
 
 def own_process() -> None:
-    """Let checks inside compiled functions give NaN instead of raising, and give XLA threads.
-
-    JAX does not cache functions that can call back into Python, and a check that raises is
-    one. The commands look at their numbers and explain a NaN themselves. Equinox reads its
-    setting EQX_ON_ERROR when it is imported, which has happened by now; a user's choice
-    stands. Only for a process that runs nothing but a command.
-    """
-    if "EQX_ON_ERROR" not in os.environ and hasattr(equinox._errors, "EQX_ON_ERROR"):
-        equinox._errors.EQX_ON_ERROR = "nan"  # pyright: ignore[reportPrivateImportUsage]
+    """Give XLA threads. Only for a process that runs nothing but a command."""
     # jaxlib's batched LU waits on a thread of XLA's pool for others of that pool: as many at
     # once as there are threads wait for ever. Two cores make two threads, unless NPROC says
     # otherwise before the first computation.
@@ -60,4 +59,6 @@ def cache_folder() -> pathlib.Path | None:
 
 
 def cache_in_use() -> str | None:
+    import jax
+
     return jax.config.values["jax_compilation_cache_dir"] or None

@@ -9,91 +9,30 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
 
 from ..io import Table, read_table
 from ..io._matching import match
 from ..model import Model
-from ..muscles import HillMuscles
 from ..pipeline import rotational
 from ..simulation import CoordinateLimit, SimulationError, Solution, simulate
 from ..simulation._methods import is_implicit
 from ..solvers import SOLVERS
 from ._errors import FAILURE, CommandError
+from ._excitations import given_excitation
 from ._models import (
-    add_model_parser,
-    assignment,
     finish,
     in_si,
     load_model,
-    pairs,
     pose,
     readable,
     save_table,
     shown_pose,
-    unknown,
     writable,
 )
 from ._muscle_start import state_in, steps_per_second, with_rigid_tendons
 from ._progress import Progress
 
 _MANY_STEPS = 5000
-
-DESCRIPTION = """\
-Forward simulation from a pose. Muscles act where excitations are given (--excite,
---excitations); without any, the skeleton falls under gravity and the model's springs and
-dampers alone. The simulation stops where a coordinate reaches the end of its range, unless
---no-limits.
-
-Muscles start in balance at their least activation, or with the activations and fibre lengths
-that --states has. Fibres on elastic tendons settle within microseconds at low activation, which
-takes many short steps: --tendons rigid needs few.
-
-Labels of the file: OpenSim's names of states (/jointset/<joint>/<coordinate>/value and
-/speed, /forceset/<muscle>/activation and /fiber_length); angles in radians.
-"""
-
-
-def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
-    parser = add_model_parser(
-        commands, common, "simulate", "forward simulation of a model", DESCRIPTION, wraps=True
-    )
-    parser.set_defaults(command=run)
-    add = parser.add_argument
-    add("--duration", type=float, default=1.0, metavar="S", help="default: %(default)g s")
-    add("--rate", type=float, default=100.0, metavar="HZ",
-        help="rows per second of the result (default: %(default)g)")  # fmt: skip
-    add("--at", action="append", default=[], metavar="NAME=VALUE", type=assignment,
-        help="where a coordinate starts (default: the file's)")  # fmt: skip
-    add("--speed", action="append", default=[], metavar="NAME=VALUE", type=assignment,
-        help="how fast it starts, per second (default: at rest)")  # fmt: skip
-    add("--states", metavar="FILE", help="start from a row of a motion or states file")
-    add("--time", type=float, metavar="S", help="the row of --states (default: the first)")
-    add("--excite", action="append", default=[], metavar="MUSCLE=U", type=assignment,
-        help="constant excitation, 0 to 1; 'all' means all muscles")  # fmt: skip
-    add("--excitations", metavar="FILE.sto",
-        help="excitations over time, a column for each muscle")  # fmt: skip
-    add("--tendons", default="file", choices=("file", "rigid"),
-        help="as the file says, or all rigid (default: %(default)s)")  # fmt: skip
-    add("--no-limits", action="store_true", help="let coordinates leave their ranges")
-    add("--solver", default="tsit5", choices=tuple(SOLVERS), metavar="NAME",
-        help=f"{', '.join(SOLVERS)} (default: %(default)s)")  # fmt: skip
-    add("--rtol", type=float, default=1e-6, metavar="X", help="default: %(default)g")
-    add("--max-steps", type=int, default=200_000, metavar="N", help="default: %(default)d")
-    add("--out", required=True, metavar="FILE.sto", help="states to write")
-
-
-class _OverTime(eqx.Module):
-    """Excitations by straight lines between the rows of a table, held at its ends."""
-
-    time: Float[Array, " rows"]
-    values: Float[Array, "rows nm"]
-
-    def __call__(self, t: Array, q: Array, qd: Array) -> Float[Array, " nm"]:
-        row = jnp.clip(jnp.searchsorted(self.time, t) - 1, 0, self.time.shape[0] - 2)
-        left, right = self.time[row], self.time[row + 1]
-        share = jnp.clip((t - left) / (right - left), 0.0, 1.0)
-        return self.values[row] * (1.0 - share) + self.values[row + 1] * share
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -107,13 +46,14 @@ def run(arguments: argparse.Namespace) -> int:
     progress = Progress(quiet=arguments.quiet)
     model = load_model(arguments, progress)
     start, q0, qd0, row = _start(model, arguments)
-    excitation = _excitation(model, arguments)
+    excitation, clipped = given_excitation(model, arguments)
     muscles = None
     if excitation is not None and arguments.tendons == "rigid":
         model = with_rigid_tendons(model)
     if excitation is not None and row is not None:
         muscles = state_in(model, *row, q0, qd0)
     model, events, notes = _limits(model, arguments, q0)
+    notes += clipped
     if excitation is not None:
         notes += _stiffness(model, arguments, q0, qd0, excitation, start)
     rows = max(2, round(arguments.duration * arguments.rate) + 1)
@@ -237,47 +177,6 @@ def _stiffness(
     if count > 2 * arguments.max_steps:
         raise CommandError(f"{words}, with --max-steps {arguments.max_steps}; {_REMEDY}")
     return [f"{words}; {_REMEDY}"]
-
-
-def _excitation(model: Model, arguments: argparse.Namespace) -> Any:
-    if not arguments.excite and arguments.excitations is None:
-        return None
-    if not isinstance(model.muscles, HillMuscles):
-        raise CommandError(f"{arguments.model} has no muscles that could be excited")
-    values = np.zeros(model.nm)
-    for name, value in pairs("--excite", arguments.excite):
-        if not 0.0 <= value <= 1.0:
-            raise CommandError(f"--excite {name}={value:g}: a number from 0 to 1 is needed")
-        if name == "all":
-            values[:] = value
-    for name, value in arguments.excite:
-        if name == "all":
-            continue
-        if name not in model.muscle_names:
-            raise CommandError(f"--excite {name}: {unknown('muscle', name, model.muscle_names)}")
-        values[model.muscle_index(name)] = value
-    if arguments.excitations is None:
-        return values
-    return _from_table(model, read_table(readable(arguments.excitations)), values)
-
-
-def _from_table(model: Model, table: Table, rest: np.ndarray) -> _OverTime:
-    """Columns by muscle name, bare or as the end of a path; others keep `rest`."""
-    values = np.repeat(rest[None], table.time.size, axis=0)
-    found = 0
-    for j, label in enumerate(table.labels):
-        name = label.removesuffix("/activation").removesuffix(".excitation").rsplit("/", 1)[-1]
-        if name in model.muscle_names:
-            values[:, model.muscle_index(name)] = table.data[:, j]
-            found += 1
-    if not found:
-        raise CommandError(f"table {table.name!r} has no column for any muscle of the model")
-    if not (np.all(np.isfinite(values)) and values.min() >= 0.0 and values.max() <= 1.0):
-        raise CommandError(f"table {table.name!r}: excitations must lie between 0 and 1")
-    time = table.time
-    if time.size == 1:
-        time, values = np.array([time[0], time[0] + 1.0]), np.repeat(values, 2, axis=0)
-    return _OverTime(jnp.asarray(time), jnp.asarray(values))
 
 
 def _limits(

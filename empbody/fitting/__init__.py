@@ -19,6 +19,7 @@ from ._posterior import Posterior, sample_posterior
 from ._prior import Prior
 from ._result import Band, FitSummary, RhythmFit
 from ._rotations import euler_matrix, geodesic_distance, rotation_vector
+from ._stretches import blocks
 from ._targets import AbstractTargets, Angles, MarkerPositions, Orientations, Residuals
 from ._transforms import (
     TRANSFORMS,
@@ -30,7 +31,7 @@ from ._transforms import (
     PositiveDefinite,
     UnitVector,
 )
-from ._validation import Choice, Validation, blocks, choose_family, cross_validate
+from ._validation import Choice, Validation, choose_family, cross_validate
 
 __all__ = [
     "FAMILIES",

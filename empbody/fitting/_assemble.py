@@ -3,15 +3,12 @@
 import time
 from collections.abc import Sequence
 
-import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
 
 from ..rhythms import Named
 from ._prior import Prior
-from ._problem import Problem, bending, plain_jacobian
+from ._problem import bending_jacobian, plain_jacobian, unbent
 from ._result import FitSummary, RhythmFit
 from ._solving import Solved
 
@@ -23,6 +20,7 @@ def assemble(
     name: str,
     xs: np.ndarray,
     names: tuple[Sequence[str] | None, Sequence[str] | None],
+    smoothness: float,
     begin: float,
 ) -> RhythmFit:
     problem, found = solved.problem, solved.found
@@ -39,8 +37,8 @@ def assemble(
     data = _gram(w, reduced)
     penalty = np.eye(len(data)) if problem.has_prior else np.zeros_like(data)
     if problem.smooth:
-        _, whole = jax.device_get(_smooth_rows(problem, found.z))
-        penalty = penalty + whole.T @ whole
+        bends = bending_jacobian(unbent(problem), found.z)[1]
+        penalty = penalty + float(problem.smoothness) * bends.T @ bends
     inverse = _inverse(data + penalty)
     effective = float(np.trace(inverse @ data))
     if prior is not None:
@@ -75,6 +73,7 @@ def assemble(
         steps=found.steps,
         seconds=time.perf_counter() - begin,
         notes=solved.notes,
+        smoothness=smoothness,
     )
     return RhythmFit(
         rhythm=rhythm,
@@ -94,14 +93,6 @@ def assemble(
 
 def ranges_of(xs: np.ndarray) -> tuple[tuple[float, float], ...]:
     return tuple((float(a), float(b)) for a, b in zip(xs.min(axis=0), xs.max(axis=0), strict=True))
-
-
-@eqx.filter_jit
-def _smooth_rows(problem: Problem, z: Float[Array, " r"]) -> tuple[Array, Array]:
-    def rows(z: Array) -> Array:
-        return jnp.sqrt(problem.smoothness) * bending(problem.rhythm(z), problem.grid, problem.span)
-
-    return rows(z), jax.jacfwd(rows)(z)
 
 
 def _gram(weights: np.ndarray, slope: np.ndarray) -> np.ndarray:

@@ -17,6 +17,7 @@ from ._families import make_family
 from ._prior import Prior
 from ._problem import Loss
 from ._result import FitSummary, RhythmFit
+from ._smoothness import choose_smoothness
 from ._solvers import Report, descend, named_optimiser
 from ._solving import Options, bare, euler_angles, make_problem, solve
 from ._targets import AbstractTargets, Angles, MarkerPositions, Orientations
@@ -35,7 +36,7 @@ def fit_rhythm(
     weights: Any = None,
     loss: str = "square",
     loss_scale: float | None = None,
-    smoothness: float = 0.0,
+    smoothness: float | str = 0.0,
     free: Any = None,
     solver: Any = "auto",
     rate: float | None = None,
@@ -63,7 +64,9 @@ def fit_rhythm(
     - `loss`: "square", or robust against outliers: "huber" or "soft_l1", which turn linear
       beyond `loss_scale` (rad; default: 1.345 robust standard deviations of the residuals).
     - `smoothness`: weight of the mean square second derivative over the inputs' box, with
-      inputs scaled to half its width, against the mean square residual.
+      inputs scaled to half its width, against the mean square residual. "auto": chosen by
+      the error on stretches of rows that are left out, for families that are linear in
+      their coefficients; for splines of a recording this is the best choice.
     - `free`: what may change: a function that returns arrays of the rhythm, as in
       `eqx.tree_at`, or a tree of Boolean arrays. Default: the coefficients of the family.
     - `solver`: "exact" (linear families, square loss), "lm" (Levenberg-Marquardt), or any
@@ -81,8 +84,10 @@ def fit_rhythm(
     begin = time.perf_counter()
     if loss not in _LOSSES:
         raise ValueError(f'loss = "{loss}"; one of {", ".join(_LOSSES)} is expected')
-    if smoothness < 0 or restarts < 1:
-        raise ValueError(f"smoothness = {smoothness}, restarts = {restarts}; ≥ 0 and ≥ 1")
+    if restarts < 1:
+        raise ValueError(f"restarts = {restarts}; at least 1 is expected")
+    if smoothness != "auto" and (isinstance(smoothness, str) or not smoothness >= 0):
+        raise ValueError(f'smoothness = {smoothness!r}; "auto" or a number of at least 0')
     xs = as_table("inputs", inputs, input_names)
     _check_rows(xs, targets)
     rhythm, name = _template(xs, targets, family, prior, key)
@@ -105,6 +110,9 @@ def fit_rhythm(
     if prior is None:
         check_varies(xs, input_names)
         check_count(int((w.sum(axis=1) > 0).sum()), columns, codec.size, name)
+    if isinstance(smoothness, str):
+        _check_choice(codec, aims, prior, name)
+        smoothness = choose_smoothness(make_problem(codec, aims, xs, w, prior, 0.0, free))
     problem = make_problem(codec, aims, xs, w, prior, smoothness, free)
     options = Options(
         cast(Loss, loss), loss_scale, solver, rate, steps, tolerance, patience, restarts, key,
@@ -112,7 +120,7 @@ def fit_rhythm(
     )  # fmt: skip
     solved = solve(problem, options)
     names = (input_names, target_names)
-    return assemble(solved, w, prior, name, xs, names, begin)
+    return assemble(solved, w, prior, name, xs, names, smoothness, begin)
 
 
 def _check_rows(xs: np.ndarray, targets: Any) -> None:
@@ -121,6 +129,19 @@ def _check_rows(xs: np.ndarray, targets: Any) -> None:
     rows = targets.shape[0] if isinstance(targets, AbstractTargets) else len(targets)
     if len(xs) != rows:
         raise ValueError(f"{len(xs)} rows of inputs for {rows} rows of targets")
+
+
+def _check_choice(
+    codec: Coefficients, aims: AbstractTargets, prior: Prior | None, name: str
+) -> None:
+    """Whether the smoothness can be chosen: every trial of one must be an exact solution."""
+    if prior is not None:
+        raise ValueError('smoothness = "auto" with a prior, which says itself what is smooth')
+    if not (codec.linear and isinstance(aims, Angles)):
+        raise ValueError(
+            f'smoothness = "auto" needs a family that is linear in its coefficients and targets '
+            f"that are joint variables; {name} here is not: give a number"
+        )
 
 
 def _template(
@@ -205,7 +226,7 @@ def _to_scalar(
     report = FitSummary(
         name, chosen if isinstance(chosen, str) else "Optax", len(xs), codec.size, np.nan, nothing,
         np.nan, np.nan, np.nan, found.converged, found.steps, time.perf_counter() - begin,
-        (f"loss {found.value:.6g}",),
+        (f"loss {found.value:.6g}",), 0.0,
     )  # fmt: skip
     return RhythmFit(
         rhythm, found.z, None, nothing, None, report, codec.labels(ins, outs), ins, outs,

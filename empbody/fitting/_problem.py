@@ -1,5 +1,6 @@
 """A fit as a least-squares problem in one vector of unknowns."""
 
+import dataclasses
 from typing import Literal
 
 import equinox as eqx
@@ -106,10 +107,40 @@ def box_span(inputs: np.ndarray) -> np.ndarray:
     return np.where(span > 0, span, 1.0)
 
 
-@eqx.filter_jit
-def jacobian(problem: Problem, z: Float[Array, " r"]) -> tuple[Array, Array]:
+def jacobian(problem: Problem, z: Float[Array, " r"]) -> tuple[np.ndarray, np.ndarray]:
     """All residuals at z and their derivative to z."""
+    rough = unbent(problem)
+    value, slope = (np.asarray(x, dtype=np.float64) for x in _rough_jacobian(rough, z))
+    if not problem.smooth:
+        return value, slope
+    root = float(np.sqrt(problem.smoothness))
+    bends, bend_slope = bending_jacobian(rough, z)
+    return np.concatenate([value, root * bends]), np.concatenate([slope, root * bend_slope])
+
+
+def unbent(problem: Problem) -> Problem:
+    """The same without its penalty on curvature: what was compiled for it serves all."""
+    return dataclasses.replace(problem, smooth=False, smoothness=jnp.zeros_like(problem.smoothness))
+
+
+@eqx.filter_jit
+def _rough_jacobian(problem: Problem, z: Float[Array, " r"]) -> tuple[Array, Array]:
+    """All residuals but the penalty on curvature, and their derivative to z."""
     return problem.vector(z), jax.jacfwd(problem.vector)(z)
+
+
+def bending_jacobian(problem: Problem, z: Float[Array, " r"]) -> tuple[np.ndarray, np.ndarray]:
+    """Second derivatives over the grid at z, and their derivative to z."""
+    value, slope = _bends(problem, z)
+    return np.asarray(value, dtype=np.float64), np.asarray(slope, dtype=np.float64)
+
+
+@eqx.filter_jit
+def _bends(problem: Problem, z: Float[Array, " r"]) -> tuple[Array, Array]:
+    def rows(z: Array) -> Array:
+        return bending(problem.rhythm(z), problem.grid, problem.span)
+
+    return rows(z), jax.jacfwd(rows)(z)
 
 
 @eqx.filter_jit

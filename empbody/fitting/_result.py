@@ -42,6 +42,8 @@ class FitSummary(NamedTuple):
     steps: int
     seconds: float
     notes: tuple[str, ...]
+    smoothness: float
+    """Weight of the penalty on curvature, given or chosen."""
 
 
 class RhythmFit(eqx.Module):

@@ -35,9 +35,9 @@ class Found(NamedTuple):
 def exact(problem: Problem) -> Found:
     """The minimum of a problem that is linear in its unknowns, by singular values."""
     zero = jnp.zeros(problem.map.shape[1], dtype=problem.start.dtype)
-    residual, slope = (np.asarray(x, dtype=np.float64) for x in jacobian(problem, zero))
+    residual, slope = jacobian(problem, zero)
     z, open_ = np.zeros(slope.shape[1]), 0
-    for columns in _apart(slope):
+    for columns in unknowns_apart(slope):
         part = slope[:, columns]
         rows = np.flatnonzero(np.any(part != 0.0, axis=1))
         z[columns], undetermined = _least(part[rows], residual[rows])
@@ -46,7 +46,7 @@ def exact(problem: Problem) -> Found:
     return Found(jnp.asarray(z, dtype=problem.start.dtype), value, True, 1, open_)
 
 
-def _apart(slope: np.ndarray) -> list[np.ndarray]:
+def unknowns_apart(slope: np.ndarray) -> list[np.ndarray]:
     """Groups of unknowns that share no residual: most families have one for each target."""
     used = (slope != 0.0).astype(np.float32)
     graph = scipy.sparse.csr_matrix(used.T @ used)

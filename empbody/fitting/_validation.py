@@ -6,11 +6,12 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from ._checks import as_table, as_weights
 from ._fit import fit_rhythm
 from ._population import fit_population
+from ._stretches import blocks
 
 
 class Validation(NamedTuple):
@@ -33,19 +34,6 @@ class Choice(NamedTuple):
     """rad for "cv"; no unit for "aic" and "bic". Infinite where a family cannot be fitted."""
     reasons: dict[str, str]
     """Why those cannot be fitted."""
-
-
-def blocks(rows: int, folds: int = 5, runs: int = 4) -> Int[np.ndarray, " rows"]:
-    """Groups for leaving out when a recording has no trials: rows in their order are cut into
-    folds · runs stretches, and every `folds`-th belongs to one group.
-
-    Neighbouring frames resemble each other, so that leaving out single rows would flatter a
-    fit; a whole stretch is what it has not seen.
-    """
-    if not 2 <= folds <= rows:
-        raise ValueError(f"{folds} folds of {rows} rows; at least 2 and at most the rows")
-    stretch = np.arange(rows) * min(rows, folds * runs) // rows
-    return stretch % folds
 
 
 def cross_validate(
@@ -101,12 +89,17 @@ def choose_family(
     measured in `poses` poses and fitted with the prior of the others. AIC and BIC take
     residuals for independent, which frames of a recording are not: they choose too large a
     family there.
+
+    `options` go to `fit_rhythm` or `fit_population`. Splines are as smooth as they are best
+    (`smoothness="auto"`) unless `options` say how smooth, or there is a prior.
     """
     if criterion not in ("cv", "aic", "bic"):
         raise ValueError(f'criterion = "{criterion}"; "cv", "aic" or "bic" is expected')
-    given = dict(options or {})
     scores, reasons = {}, {}
     for name in candidates:
+        given = dict(options or {})
+        if name.startswith("spline") and subjects is None and given.get("prior") is None:
+            given.setdefault("smoothness", "auto")
         try:
             if subjects is not None:
                 found = fit_population(

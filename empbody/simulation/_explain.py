@@ -1,6 +1,7 @@
 """One sentence on why a simulation failed, once its numbers are known."""
 
 import diffrax
+import jax
 import numpy as np
 
 from ..model import Model
@@ -8,9 +9,11 @@ from ..paths._report import out_of_range
 from ._inputs import why_bad_start
 from ._loops import why_open
 from ._methods import is_implicit
+from ._muscles import Drive
 from ._options import Options
 from ._solution import Solution
 from ._status import SimulationStatus
+from ._wrong_drive import why_not_excited
 
 
 def explain(
@@ -19,13 +22,19 @@ def explain(
     q0: np.ndarray,
     qd0: np.ndarray,
     options: Options,
+    drive: Drive | None = None,
 ) -> str:
     """The reason, the time, and what to do."""
     status = solution.status
     t, q, qd = float(solution.t_final), np.asarray(solution.q_final), np.asarray(solution.qd_final)
     start, end = float(solution.ts[0]), float(solution.ts[-1])
     if bool(status == SimulationStatus.bad_start):
-        return why_bad_start(model, q0, qd0, options.events, solution.muscles)
+        first = jax.tree.map(lambda x: x[0], solution.muscles)
+        return (
+            why_bad_start(model, q0, qd0, options.events, solution.muscles)
+            or why_not_excited(model, drive, start, q0, qd0, first)
+            or _bad_acceleration(drive)
+        )
     if bool(status == SimulationStatus.out_of_steps):
         remedy = "loosen rtol and atol" if options.fixed_step is None else "enlarge fixed_step"
         return (
@@ -38,6 +47,10 @@ def explain(
         reason = _ahead(model, q, qd, 1e-9 * (end - start))
         if reason is not None:
             return f"the rhythm failed at t = {t:.6g} s: {reason}"
+        reach = 1e-3 * (end - start)
+        reason = why_not_excited(model, drive, t, q, qd, solution.muscles_final, reach)
+        if reason is not None:
+            return reason
         remedy = (
             "" if is_implicit(options.solver) else ', or too stiff for this solver (try "kvaerno5")'
         )
@@ -53,12 +66,24 @@ def explain(
         reason = _ahead(model, q, qd, until - when)
         if reason is not None:
             return f"the rhythm failed after t = {when:.6g} s: {reason}"
+        held = jax.tree.map(lambda x: x[last], solution.muscles)
+        reason = why_not_excited(model, drive, when, q, qd, held, until - when)
+        if reason is not None:
+            return reason
         return (
             f"the state became NaN or infinite after t = {when:.6g} s; make fixed_step smaller "
             "or let the step adapt"
         )
     words = " ".join(diffrax.RESULTS[solution.result].split()).rstrip(".")
     return f"the solver failed at t = {t:.6g} s: {words}"
+
+
+def _bad_acceleration(drive: Drive | None) -> str:
+    suspects = "a force element" if drive is None else "a force element or a muscle"
+    return (
+        "the acceleration at q0 is not finite: is the mass matrix singular there, or "
+        f"{suspects} NaN?"
+    )
 
 
 def _where_it_left(solution: Solution, model: Model) -> str:

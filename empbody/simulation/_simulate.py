@@ -131,7 +131,7 @@ def simulate(
     if not is_concrete((model, start, rate, solution)):
         return _raising(solution)
     if not bool(solution.succeeded):
-        why = explain(solution, model, np.asarray(start), np.asarray(rate), options)
+        why = explain(solution, model, np.asarray(start), np.asarray(rate), options, drive)
         raise SimulationError(why)
     return solution
 

@@ -65,11 +65,13 @@ def fitted_rhythm(
         for k, ax in enumerate(axes):
             few = len(rows) <= _FEW
             ax.plot(np.degrees(xs[rows, along]), np.degrees(ys[rows, k]), "o" if few else ".",
-                    ms=3.5 if few else 2.0, mew=0, color=colour,
-                    alpha=0.7 if few else 0.35)  # fmt: skip
+                    ms=3.5 if few else 4.0, mew=0, color=colour,
+                    alpha=0.7 if few else 0.45)  # fmt: skip
             ax.fill_between(x, np.degrees(band.lower[:, k]), np.degrees(band.upper[:, k]),
                             color=colour, alpha=0.2, lw=0)  # fmt: skip
-            ax.plot(x, np.degrees(band.value[:, k]), color=colour, label=name or "fit")
+            # Thin over many data, which would else be hidden where the fit is good.
+            width = {} if few else {"lw": 1.0}
+            ax.plot(x, np.degrees(band.value[:, k]), color=colour, label=name or "fit", **width)
             if used is not None:
                 ring = rows[np.asarray(used)[rows]]
                 ax.plot(np.degrees(xs[ring, along]), np.degrees(ys[ring, k]), "o", ms=7.0,
