@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ._chunks import in_chunks
+from ._chunks import CHUNK, in_chunks
 from ._implicit_rule import ImplicitRule, Laned, pushforward
 
 
@@ -25,16 +25,22 @@ class Implicit(NamedTuple):
     """F of (arguments, batched, size, result), and K = ∂F/∂result, symmetric; lanes last."""
     solve: Callable[[Array, Array], Array]
     """x with K x = b, from K and b."""
+    batches_well: bool
+    """Whether a batch of derivatives goes through as lanes, or is left to vmap."""
 
 
 def lanes_under_vmap(
-    lanes: Callable[[Any, Any, int], Array], batches_well: bool, implicit: Implicit | None = None
+    lanes: Callable[[Any, Any, int], Array],
+    batches_well: bool,
+    implicit: Implicit | None = None,
+    chunk: int = CHUNK,
 ) -> Callable[[Any], Array]:
     """A function of one sample's arguments from `lanes(arguments, batched, size)`.
 
     `lanes` takes a pytree of arguments, a matching one that says which of its arrays
     have a leading batch axis, and the batch size; it returns an array whose last axis is
-    the batch. With `batches_well` false the one-sample form is left to vmap.
+    the batch. With `batches_well` false the one-sample form is left to vmap. Large batches are
+    cut into chunks.
     """
 
     def one(arguments: Any) -> Array:
@@ -55,7 +61,7 @@ def lanes_under_vmap(
                 return [jnp.moveaxis(result, -1, 0)]
 
             flags = jax.tree.leaves(batched[0])
-            return in_chunks(run, leaves, flags, (True,), axis_size)[0], True
+            return in_chunks(run, leaves, flags, (True,), axis_size, chunk)[0], True
 
         return batchable(arrays)
 
@@ -83,7 +89,7 @@ def lanes_under_vmap(
             defect=lambda laned, result: defect(*unpacked(laned), result),
             solve=implicit.solve,
             varied=varied,
-            batches_well=batches_well,
+            batches_well=implicit.batches_well,
         )
         return result, pushforward(rule, leaves, result, [along[i] for i in varied])
 
