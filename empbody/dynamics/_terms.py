@@ -123,9 +123,10 @@ def forward_dynamics(
     identity = _is_identity(model)
     by_bodies = not composite_is_cheaper(model.topology, model.nq, identity)
     walked = identity and articulated_is_cheaper(model.topology, batched=True)
+    lanes = by_bodies or walked
     forward = lanes_under_vmap(
-        functools.partial(_forward, elements=acting),
-        batches_well=by_bodies or walked,
+        functools.partial(_forward, elements=acting, alone=lanes),
+        batches_well=lanes,
         implicit=Implicit(
             functools.partial(_defect, elements=acting), solve_positive, batches_well=by_bodies
         ),
@@ -141,16 +142,17 @@ def _lane_state(arguments: Any, batched: Any, size: int) -> list[Array]:
 
 
 def _forward(
-    arguments: Any, batched: Any, size: int, *, elements: bool
+    arguments: Any, batched: Any, size: int, *, elements: bool, alone: bool
 ) -> Float[Array, "nq lanes"]:
-    """Accelerations, lanes last."""
+    """Accelerations, lanes last; `alone` tells that one lane is one sample, not vmap's many."""
     model, of_model = arguments[0], batched[0]
     q, qd, push, t = _lane_state(arguments, batched, size)
     jet = lane_jet(model.rhythm, q, qd, of_model.rhythm)
     identity = _is_identity(model)
     walked = identity and articulated_is_cheaper(model.topology, batched=size != 1)
     along = walked and (size != 1 or model.topology.is_deep)
-    motion = link_motion(LaneTree.of(model, of_model), q, qd, jet, identity, walked=along)
+    tree = LaneTree.of(model, of_model, stored=size != 1 or not alone)
+    motion = link_motion(tree, q, qd, jet, identity, walked=along)
     bodies = LaneBodies.of(model, of_model)
     if elements:
         push = push + _lane_forces(model, of_model, motion, t)

@@ -36,9 +36,12 @@ class LaneTree(eqx.Module):
     bodies: Float[Array, "nb 3 4 #lanes"]
     """Body frames [R | p] in their links' frames."""
     topology: Topology = eqx.field(static=True)
+    stored: bool = eqx.field(static=True)
+    """Whether values that are read often are computed once and stored. That pays in batches;
+    for one sample alone, computing them again takes less time than another kernel."""
 
     @staticmethod
-    def of(model: Model, batched: Model | None = None) -> "LaneTree":
+    def of(model: Model, batched: Model | None = None, stored: bool = True) -> "LaneTree":
         """From a model; `batched` tells which leaves have a leading batch axis."""
 
         def leaf(get) -> Array:
@@ -49,7 +52,9 @@ class LaneTree(eqx.Module):
         turn = skew(axis)
         sine = multiply(placement, turn)
         slide = rotate(placement, axis)
-        sine, versine, slide = materialise(sine, multiply(sine, turn), slide)
+        versine = multiply(sine, turn)
+        if stored:
+            sine, versine, slide = materialise(sine, versine, slide)
         return LaneTree(
             placement=placement,
             sine=sine,
@@ -59,6 +64,7 @@ class LaneTree(eqx.Module):
             translation=leaf(lambda m: m.translation),
             bodies=body_placements(model, batched),
             topology=model.topology,
+            stored=stored,
         )
 
 
@@ -129,7 +135,9 @@ def _transforms(tree: LaneTree, f: Float[Array, "nj #lanes"]) -> Float[Array, "n
     if not revolute.any():
         local = jnp.broadcast_to(tree.placement, (*tree.placement.shape[:3], f.shape[-1]))
     else:
-        sine, versine = materialise(jnp.sin(angle), 1.0 - jnp.cos(angle))
+        sine, versine = jnp.sin(angle), 1.0 - jnp.cos(angle)
+        if tree.stored:
+            sine, versine = materialise(sine, versine)
         turned = tree.sine * sine[:, None, None] + tree.versine * versine[:, None, None]
         local = tree.placement + turned
     transform = _side_by_side(local, offset[:, :, None])
@@ -233,7 +241,7 @@ def link_motion(
 
     `walked`: sums over ancestors go link after link. Their derivatives are slower then.
     """
-    f, jacobian, curvature = jet if identity else materialise(*jet)
+    f, jacobian, curvature = materialise(*jet) if tree.stored and not identity else jet
     fd = qd if identity else jnp.sum(jacobian * qd[None], axis=1)
     if qdd is not None:
         curvature = curvature + (qdd if identity else jnp.sum(jacobian * qdd[None], axis=1))
