@@ -34,22 +34,26 @@ def lanes_under_vmap(
     batches_well: bool,
     implicit: Implicit | None = None,
     chunk: int = CHUNK,
+    alone: Callable[[Any, Any, int], Array] | None = None,
 ) -> Callable[[Any], Array]:
     """A function of one sample's arguments from `lanes(arguments, batched, size)`.
 
     `lanes` takes a pytree of arguments, a matching one that says which of its arrays
     have a leading batch axis, and the batch size; it returns an array whose last axis is
     the batch. With `batches_well` false the one-sample form is left to vmap. Large batches are
-    cut into chunks.
+    cut into chunks. `alone` is `lanes` for the value of one sample by itself, if that is
+    better written in another way; vmap never meets it.
     """
 
-    def one(arguments: Any) -> Array:
+    def one(arguments: Any, lanes: Callable[[Any, Any, int], Array] = lanes) -> Array:
         nothing_batched = jax.tree.map(lambda _: False, eqx.filter(arguments, eqx.is_array))
         return lanes(arguments, nothing_batched, 1)[..., 0]
 
     def value(arguments: Any) -> Array:
         arrays, rest = eqx.partition(arguments, eqx.is_array)
-        batchable = jax.custom_batching.custom_vmap(lambda x: one(eqx.combine(x, rest)))
+        batchable = jax.custom_batching.custom_vmap(
+            lambda x: one(eqx.combine(x, rest), alone or lanes)
+        )
 
         @batchable.def_vmap
         def _(axis_size: int, batched: Any, arrays: Any) -> tuple[Array, bool]:

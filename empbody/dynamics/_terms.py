@@ -123,14 +123,14 @@ def forward_dynamics(
     identity = _is_identity(model)
     by_bodies = not composite_is_cheaper(model.topology, model.nq, identity)
     walked = identity and articulated_is_cheaper(model.topology, batched=True)
-    lanes = by_bodies or walked
     forward = lanes_under_vmap(
-        functools.partial(_forward, elements=acting, alone=lanes),
-        batches_well=lanes,
+        functools.partial(_forward, elements=acting),
+        batches_well=by_bodies or walked,
         implicit=Implicit(
             functools.partial(_defect, elements=acting), solve_positive, batches_well=by_bodies
         ),
         chunk=SMALL_CHUNK if walked else CHUNK,
+        alone=functools.partial(_forward, elements=acting, stored=False),
     )
     return forward((model, q, qd, push, time))
 
@@ -142,16 +142,16 @@ def _lane_state(arguments: Any, batched: Any, size: int) -> list[Array]:
 
 
 def _forward(
-    arguments: Any, batched: Any, size: int, *, elements: bool, alone: bool
+    arguments: Any, batched: Any, size: int, *, elements: bool, stored: bool = True
 ) -> Float[Array, "nq lanes"]:
-    """Accelerations, lanes last; `alone` tells that one lane is one sample, not vmap's many."""
+    """Accelerations, lanes last; `stored` is that of `LaneTree`."""
     model, of_model = arguments[0], batched[0]
     q, qd, push, t = _lane_state(arguments, batched, size)
     jet = lane_jet(model.rhythm, q, qd, of_model.rhythm)
     identity = _is_identity(model)
     walked = identity and articulated_is_cheaper(model.topology, batched=size != 1)
     along = walked and (size != 1 or model.topology.is_deep)
-    tree = LaneTree.of(model, of_model, stored=size != 1 or not alone)
+    tree = LaneTree.of(model, of_model, stored)
     motion = link_motion(tree, q, qd, jet, identity, walked=along)
     bodies = LaneBodies.of(model, of_model)
     if elements:
