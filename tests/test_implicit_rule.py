@@ -36,7 +36,7 @@ def coupled():
 
 
 def chained():
-    """Lanes are not used: every joint is a coordinate."""
+    """Every joint is a coordinate: lanes are used for values, not for derivatives."""
     return eb.models.pendulum_chain(4, axes="random")
 
 

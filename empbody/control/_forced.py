@@ -30,23 +30,27 @@ def forced(
     `wanted` up to rounding.
     """
     time = jnp.asarray(t, dtype=q.dtype)
+    elements = bool(model.forces)
     respond = lanes_under_vmap(
-        functools.partial(_respond, elements=bool(model.forces)),
+        functools.partial(_respond, elements=elements),
         batches_well=not composite_is_cheaper(model.topology, model.nq, _is_identity(model)),
+        alone=functools.partial(_respond, elements=elements, stored=False),
     )
     both = respond((model, q, qd, wanted, time))
     return both[: model.nq], both[model.nq :]
 
 
 def _respond(
-    arguments: Any, batched: Any, size: int, *, elements: bool
+    arguments: Any, batched: Any, size: int, *, elements: bool, stored: bool = True
 ) -> Float[Array, "rows lanes"]:
+    """q̈ and τ below each other, lanes last; `stored` is that of `LaneTree`."""
     model, *state = arguments
     of_model, *flags = batched
     state = [lanes_last(x, flag) for x, flag in zip(state, flags, strict=True)]
     q, qd, wanted, t = (jnp.broadcast_to(x, (*x.shape[:-1], size)) for x in state)
     jet = lane_jet(model.rhythm, q, qd, of_model.rhythm)
-    motion = link_motion(LaneTree.of(model, of_model), q, qd, jet, _is_identity(model))
+    tree = LaneTree.of(model, of_model, stored)
+    motion = link_motion(tree, q, qd, jet, _is_identity(model))
     mass, need = mass_and_bias(LaneBodies.of(model, of_model), motion)
     own = _lane_forces(model, of_model, motion, t) if elements else jnp.zeros_like(q)
     tau = jnp.sum(mass * wanted[None], axis=1) + need - own

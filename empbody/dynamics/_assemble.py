@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from ..kinematics._lanes import cross, dot, mix, multiply
 from ..kinematics._links import LinkMotion
 from ..model import Topology
-from ._bodies import LaneBodies, WorldBodies, inertial_wrenches
+from ._bodies import LaneBodies, WorldBodies, inertial_wrenches, second_moments
 
 
 def mass_and_bias(
@@ -72,7 +72,7 @@ def joint_mass_and_bias(
     moment, force = inertial_wrenches(bodies, world, motion)
     moment = moment + cross(world.com, force)
     first = world.mass[:, None] * world.com
-    second = world.inertia + _about_origin(world)
+    second = second_moments(world)
     lanes = second.shape[-1]
     parts = [
         second[:, *_TRIANGLE],
@@ -113,11 +113,3 @@ def _rotate_symmetric(upper: Float[Array, "n 6 lanes"], v: Float[Array, "n 3 lan
     x, y, z = v[:, 0], v[:, 1], v[:, 2]
     rows = [xx * x + xy * y + xz * z, xy * x + yy * y + yz * z, xz * x + yz * y + zz * z]
     return jnp.stack(rows, axis=1)
-
-
-def _about_origin(world: WorldBodies) -> Float[Array, "nb 3 3 lanes"]:
-    """Steiner's term from the centre of mass to the common origin."""
-    c, m = world.com, world.mass[:, None, None]
-    square = jnp.sum(c * c, axis=1)[:, None, None]
-    eye = jnp.eye(3, dtype=c.dtype)[None, :, :, None]
-    return m * (square * eye - c[:, :, None] * c[:, None])

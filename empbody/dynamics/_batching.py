@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ._chunks import in_chunks
+from ._chunks import CHUNK, in_chunks
 from ._implicit_rule import ImplicitRule, Laned, pushforward
 
 
@@ -25,25 +25,35 @@ class Implicit(NamedTuple):
     """F of (arguments, batched, size, result), and K = ∂F/∂result, symmetric; lanes last."""
     solve: Callable[[Array, Array], Array]
     """x with K x = b, from K and b."""
+    batches_well: bool
+    """Whether a batch of derivatives goes through as lanes, or is left to vmap."""
 
 
 def lanes_under_vmap(
-    lanes: Callable[[Any, Any, int], Array], batches_well: bool, implicit: Implicit | None = None
+    lanes: Callable[[Any, Any, int], Array],
+    batches_well: bool,
+    implicit: Implicit | None = None,
+    chunk: int = CHUNK,
+    alone: Callable[[Any, Any, int], Array] | None = None,
 ) -> Callable[[Any], Array]:
     """A function of one sample's arguments from `lanes(arguments, batched, size)`.
 
     `lanes` takes a pytree of arguments, a matching one that says which of its arrays
     have a leading batch axis, and the batch size; it returns an array whose last axis is
-    the batch. With `batches_well` false the one-sample form is left to vmap.
+    the batch. With `batches_well` false the one-sample form is left to vmap. Large batches are
+    cut into chunks. `alone` is `lanes` for the value of one sample by itself, if that is
+    better written in another way; vmap never meets it.
     """
 
-    def one(arguments: Any) -> Array:
+    def one(arguments: Any, lanes: Callable[[Any, Any, int], Array] = lanes) -> Array:
         nothing_batched = jax.tree.map(lambda _: False, eqx.filter(arguments, eqx.is_array))
         return lanes(arguments, nothing_batched, 1)[..., 0]
 
     def value(arguments: Any) -> Array:
         arrays, rest = eqx.partition(arguments, eqx.is_array)
-        batchable = jax.custom_batching.custom_vmap(lambda x: one(eqx.combine(x, rest)))
+        batchable = jax.custom_batching.custom_vmap(
+            lambda x: one(eqx.combine(x, rest), alone or lanes)
+        )
 
         @batchable.def_vmap
         def _(axis_size: int, batched: Any, arrays: Any) -> tuple[Array, bool]:
@@ -55,7 +65,7 @@ def lanes_under_vmap(
                 return [jnp.moveaxis(result, -1, 0)]
 
             flags = jax.tree.leaves(batched[0])
-            return in_chunks(run, leaves, flags, (True,), axis_size)[0], True
+            return in_chunks(run, leaves, flags, (True,), axis_size, chunk)[0], True
 
         return batchable(arrays)
 
@@ -83,7 +93,7 @@ def lanes_under_vmap(
             defect=lambda laned, result: defect(*unpacked(laned), result),
             solve=implicit.solve,
             varied=varied,
-            batches_well=batches_well,
+            batches_well=implicit.batches_well,
         )
         return result, pushforward(rule, leaves, result, [along[i] for i in varied])
 

@@ -65,6 +65,14 @@ class WorldBodies(eqx.Module):
         )
 
 
+def second_moments(world: WorldBodies) -> Float[Array, "nb 3 3 #lanes"]:
+    """Inertias about the motion's common origin (Steiner)."""
+    c, m = world.com, world.mass[:, None, None]
+    square = jnp.sum(c * c, axis=1)[:, None, None]
+    eye = jnp.eye(3, dtype=c.dtype)[None, :, :, None]
+    return world.inertia + m * (square * eye - c[:, :, None] * c[:, None])
+
+
 def inertial_wrenches(
     bodies: LaneBodies, world: WorldBodies, motion: LinkMotion
 ) -> tuple[Float[Array, "nb 3 #lanes"], Float[Array, "nb 3 lanes"]]:

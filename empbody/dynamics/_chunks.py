@@ -9,6 +9,8 @@ from jaxtyping import Array
 CHUNK = 512
 """Lanes at a time on CPU: what one step leaves behind must still be in the cache for the
 next. Other devices take the whole batch."""
+SMALL_CHUNK = 128
+"""The same where a lane has much to keep, as a large tree's links have."""
 
 
 def in_chunks(
@@ -17,6 +19,7 @@ def in_chunks(
     batched: Sequence[bool],
     kept: Sequence[bool],
     size: int,
+    chunk: int = CHUNK,
 ) -> list[Array]:
     """`run(inputs, size)` in pieces along the leading batch axis of the `batched` inputs.
 
@@ -24,10 +27,10 @@ def in_chunks(
     """
     if not isinstance(size, int):  # a symbolic size, as of jax.export, cannot be cut
         return run(inputs, size)
-    whole = size // CHUNK
+    whole = size // chunk
     if whole < 2 or jax.default_backend() != "cpu":
         return run(inputs, size)
-    cut = whole * CHUNK
+    cut = whole * chunk
     differing = [x for x, flag in zip(inputs, batched, strict=True) if flag]
 
     def piece(parts: Sequence[Array], size: int) -> list[Array]:
@@ -35,8 +38,8 @@ def in_chunks(
         joined = [next(left) if flag else x for x, flag in zip(inputs, batched, strict=True)]
         return run(joined, size)
 
-    chunks = [x[:cut].reshape(whole, CHUNK, *x.shape[1:]) for x in differing]
-    results = jax.lax.map(lambda chunk: piece(chunk, CHUNK), chunks)
+    chunks = [x[:cut].reshape(whole, chunk, *x.shape[1:]) for x in differing]
+    results = jax.lax.map(lambda part: piece(part, chunk), chunks)
     results = [
         r.reshape(cut, *r.shape[2:]) if keep else jnp.sum(r, axis=0)
         for r, keep in zip(results, kept, strict=True)

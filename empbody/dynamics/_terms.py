@@ -24,9 +24,11 @@ from ..kinematics._links import (
 )
 from ..model import AbstractForce, Model
 from ..rhythms import Identity
+from ._articulated import articulated_accelerations, articulated_is_cheaper
 from ._assemble import body_jacobians, composite_is_cheaper, mass_and_bias
 from ._batching import Implicit, lanes_under_vmap
 from ._bodies import LaneBodies, WorldBodies
+from ._chunks import CHUNK, SMALL_CHUNK
 from ._inverse import lane_inverse
 from ._solve import solve_positive
 
@@ -118,10 +120,17 @@ def forward_dynamics(
     (push,) = [jnp.zeros_like(q)] if tau is None else coordinates(model, tau=tau)
     time = jnp.asarray(t, dtype=q.dtype)
     acting = elements and bool(model.forces)
+    identity = _is_identity(model)
+    by_bodies = not composite_is_cheaper(model.topology, model.nq, identity)
+    walked = identity and articulated_is_cheaper(model.topology, batched=True)
     forward = lanes_under_vmap(
         functools.partial(_forward, elements=acting),
-        batches_well=not composite_is_cheaper(model.topology, model.nq, _is_identity(model)),
-        implicit=Implicit(functools.partial(_defect, elements=acting), solve_positive),
+        batches_well=by_bodies or walked,
+        implicit=Implicit(
+            functools.partial(_defect, elements=acting), solve_positive, batches_well=by_bodies
+        ),
+        chunk=SMALL_CHUNK if walked else CHUNK,
+        alone=functools.partial(_forward, elements=acting, stored=False),
     )
     return forward((model, q, qd, push, time))
 
@@ -133,16 +142,23 @@ def _lane_state(arguments: Any, batched: Any, size: int) -> list[Array]:
 
 
 def _forward(
-    arguments: Any, batched: Any, size: int, *, elements: bool
+    arguments: Any, batched: Any, size: int, *, elements: bool, stored: bool = True
 ) -> Float[Array, "nq lanes"]:
-    """Accelerations, lanes last."""
+    """Accelerations, lanes last; `stored` is that of `LaneTree`."""
     model, of_model = arguments[0], batched[0]
     q, qd, push, t = _lane_state(arguments, batched, size)
     jet = lane_jet(model.rhythm, q, qd, of_model.rhythm)
-    motion = link_motion(LaneTree.of(model, of_model), q, qd, jet, _is_identity(model))
-    mass, need = mass_and_bias(LaneBodies.of(model, of_model), motion)
+    identity = _is_identity(model)
+    walked = identity and articulated_is_cheaper(model.topology, batched=size != 1)
+    along = walked and (size != 1 or model.topology.is_deep)
+    tree = LaneTree.of(model, of_model, stored)
+    motion = link_motion(tree, q, qd, jet, identity, walked=along)
+    bodies = LaneBodies.of(model, of_model)
     if elements:
         push = push + _lane_forces(model, of_model, motion, t)
+    if walked:
+        return articulated_accelerations(bodies, motion, push)
+    mass, need = mass_and_bias(bodies, motion)
     return solve_positive(mass, push - need)
 
 

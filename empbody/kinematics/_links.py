@@ -3,7 +3,8 @@
 Link i stands in its parent by a constant placement, then a slide f_i along the axis
 (prismatic) or a turn f_i about it (revolute): Ehsani 2016, Eq. 38-40. World transforms
 come from pointer doubling, velocities and accelerations from sums over ancestors of
-screws that all refer to one common point, so nothing is done link after link.
+screws that all refer to one common point, so nothing is done link after link, except in large
+trees on CPU, where that is cheaper.
 """
 
 from typing import Any
@@ -17,6 +18,7 @@ from jaxtyping import Array, Float
 from ..model import Model, Topology
 from ..rhythms import AbstractRhythm, Identity, Jet
 from ._lanes import components, cross, halves, lanes_last, materialise, mix, multiply, rotate, skew
+from ._walk import outwards, over_ancestors
 
 
 class LaneTree(eqx.Module):
@@ -34,9 +36,12 @@ class LaneTree(eqx.Module):
     bodies: Float[Array, "nb 3 4 #lanes"]
     """Body frames [R | p] in their links' frames."""
     topology: Topology = eqx.field(static=True)
+    stored: bool = eqx.field(static=True)
+    """Whether values that are read often are computed once and stored. That pays in batches;
+    for one sample alone, computing them again takes less time than another kernel."""
 
     @staticmethod
-    def of(model: Model, batched: Model | None = None) -> "LaneTree":
+    def of(model: Model, batched: Model | None = None, stored: bool = True) -> "LaneTree":
         """From a model; `batched` tells which leaves have a leading batch axis."""
 
         def leaf(get) -> Array:
@@ -47,7 +52,9 @@ class LaneTree(eqx.Module):
         turn = skew(axis)
         sine = multiply(placement, turn)
         slide = rotate(placement, axis)
-        sine, versine, slide = materialise(sine, multiply(sine, turn), slide)
+        versine = multiply(sine, turn)
+        if stored:
+            sine, versine, slide = materialise(sine, versine, slide)
         return LaneTree(
             placement=placement,
             sine=sine,
@@ -57,6 +64,7 @@ class LaneTree(eqx.Module):
             translation=leaf(lambda m: m.translation),
             bodies=body_placements(model, batched),
             topology=model.topology,
+            stored=stored,
         )
 
 
@@ -127,26 +135,37 @@ def _transforms(tree: LaneTree, f: Float[Array, "nj #lanes"]) -> Float[Array, "n
     if not revolute.any():
         local = jnp.broadcast_to(tree.placement, (*tree.placement.shape[:3], f.shape[-1]))
     else:
-        sine, versine = materialise(jnp.sin(angle), 1.0 - jnp.cos(angle))
+        sine, versine = jnp.sin(angle), 1.0 - jnp.cos(angle)
+        if tree.stored:
+            sine, versine = materialise(sine, versine)
         turned = tree.sine * sine[:, None, None] + tree.versine * versine[:, None, None]
         local = tree.placement + turned
     transform = _side_by_side(local, offset[:, :, None])
-    if len(topology.jumps) <= _SWEPT_LEVELS:
+    if not topology.is_deep:
         return _sweep(topology, transform)
+    if jax.default_backend() == "cpu":
+        return _walk(topology, transform)
     return _double(topology, transform)
 
 
-_SWEPT_LEVELS = 5
-"""Trees of up to 2^5 levels are swept; deeper ones are cheaper by pointer doubling."""
-
-
 def _sweep(topology: Topology, local: Array) -> Array:
-    """From the roots outwards, link by link."""
+    """From the roots outwards, link by link; for deep trees that would compile too long."""
     world: dict[int, Array] = {}
     for link in topology.order:
         parent, own = topology.parents[link], local[link : link + 1]
         world[link] = own if parent < 0 else compose(world[parent], own)
     return jnp.concatenate([world[link] for link in range(topology.n_links)])
+
+
+def _walk(topology: Topology, local: Array) -> Array:
+    """The same sweep in a compiled loop."""
+
+    def step(above: Array, own: Array) -> tuple[Array, Array]:
+        world = compose(above[None], own[None])[0]
+        return world, world
+
+    ground = jnp.eye(3, 4, dtype=local.dtype)[:, :, None]
+    return outwards(topology, step, jnp.broadcast_to(ground, local.shape[1:]), local)
 
 
 def _double(topology: Topology, transform: Array) -> Array:
@@ -216,9 +235,13 @@ def link_motion(
     jet: Jet,
     identity: bool,
     qdd: Float[Array, "nq #lanes"] | None = None,
+    walked: bool = False,
 ) -> LinkMotion:
-    """Motion of all links; `jet` is the rhythm's, lanes last. With q̈ = 0 unless given."""
-    f, jacobian, curvature = jet if identity else materialise(*jet)
+    """Motion of all links; `jet` is the rhythm's, lanes last. With q̈ = 0 unless given.
+
+    `walked`: sums over ancestors go link after link. Their derivatives are slower then.
+    """
+    f, jacobian, curvature = materialise(*jet) if tree.stored and not identity else jet
     fd = qd if identity else jnp.sum(jacobian * qd[None], axis=1)
     if qdd is not None:
         curvature = curvature + (qdd if identity else jnp.sum(jacobian * qdd[None], axis=1))
@@ -226,8 +249,13 @@ def link_motion(
     # Results do not depend on this point, so neither do their derivatives.
     origin = jax.lax.stop_gradient(transform[tree.topology.order[-1], :, 3][None])
     screw = screws(tree, transform, origin)
-    ancestors = tree.topology.ancestors
-    velocity = mix(ancestors, screw * fd[:, None])
+
+    def summed(values: Array) -> Array:
+        if walked:
+            return over_ancestors(tree.topology, values)
+        return mix(tree.topology.ancestors, values)
+
+    velocity = summed(screw * fd[:, None])
     drift = screw * curvature[:, None] + cross_motion(velocity, screw) * fd[:, None]
     return LinkMotion(
         q=q,
@@ -239,7 +267,7 @@ def link_motion(
         origin=origin,
         screw=screw,
         velocity=velocity,
-        acceleration=mix(ancestors, drift),
+        acceleration=summed(drift),
         bodies=jnp.broadcast_to(tree.bodies, (*tree.bodies.shape[:-1], transform.shape[-1])),
         topology=tree.topology,
         identity=identity,

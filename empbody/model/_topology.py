@@ -67,3 +67,8 @@ class Topology:
             rounds.append(jump)
             jump = np.where(jump >= 0, jump[jump], -1)
         return tuple(rounds)
+
+    @property
+    def is_deep(self) -> bool:
+        """Whether some branch has more than 32 links."""
+        return len(self.jumps) > 5

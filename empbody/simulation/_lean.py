@@ -79,7 +79,7 @@ class Method(NamedTuple):
         def stage(slopes: Array, each: Any) -> tuple[Array, None]:
             i, weight, c = each
             at = y + h * jnp.sum(weight[:, None] * slopes, axis=0)
-            return slopes.at[i].set(self.rates(t + c * h, at)), None
+            return _put(slopes, i, self.rates(t + c * h, at)), None
 
         numbers = [jnp.asarray(x, dtype=y.dtype) for x in (weights, tableau.c)]
         first = jnp.zeros((count, *y.shape), dtype=y.dtype).at[0].set(slope)
@@ -187,6 +187,11 @@ def chosen(which: Bool[Array, ""], new: Any, old: Any) -> Any:
     return jax.tree.map(lambda a, b: jnp.where(which, a, b), new, old)
 
 
+def _put(rows: Array, index: Array, row: Array) -> Array:
+    """`rows` with one replaced. Unlike `.at[].set`, without kernels that look at the index."""
+    return jax.lax.dynamic_update_index_in_dim(rows, row, index, 0)
+
+
 def save(
     method: Method,
     ts: Float[Array, " nt"],
@@ -208,8 +213,9 @@ def save(
     def write(state: tuple[Array, Array]) -> tuple[Array, Array]:
         rows, row = state
         due, now = inside(row), jnp.minimum(row, count - 1)
-        new = method.between(ts[now], place.t, place.goal, place.y, trial)
-        return rows.at[now].set(jnp.where(due, new, rows[now])), row + jnp.where(due, 1, 0)
+        at, old = (jax.lax.dynamic_index_in_dim(x, now, keepdims=False) for x in (ts, rows))
+        new = method.between(at, place.t, place.goal, place.y, trial)
+        return _put(rows, now, jnp.where(due, new, old)), row + jnp.where(due, 1, 0)
 
     return jax.lax.while_loop(more, write, (rows, place.row))
 
