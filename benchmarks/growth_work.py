@@ -27,12 +27,15 @@ def rounds_of(batch, size=10):
     return max(10_000 // (size * batch), 10 // batch, 1)
 
 
+def _free(bodies):
+    """A chain with every joint a coordinate."""
+    return eb.models.pendulum_chain(bodies, length=0.1, mass=0.5, axes="random")
+
+
 def tree(bodies, coordinates, muscles=0):
     """A chain of bodies with joints about random axes that all follow a few coordinates, and
     muscles that run from a body over the next one to the one after it."""
-    chain = eb.models.pendulum_chain(bodies, length=0.1, mass=0.5, axes="random")
-    if coordinates == bodies and not muscles:
-        return chain
+    chain = _free(bodies)
     rng = np.random.default_rng(0)
     matrix = 0.05 * rng.normal(size=(bodies, coordinates)) / np.sqrt(coordinates)
     matrix[np.arange(bodies), np.arange(bodies) * coordinates // bodies] += 1.0
@@ -110,7 +113,7 @@ def rhs(batch=1, bodies=None, coordinates=None, muscles=0):
 
 def chain(bodies):
     """Every joint a coordinate, beside peers on the same chain."""
-    model = tree(bodies, bodies)
+    model = _free(bodies)
     works = {
         "right-hand side, all joints free": repeated(
             lambda q, qd: eb.forward_dynamics(model, q, qd), 1, model.nq, 3 * bodies
