@@ -21,7 +21,7 @@ _REPEATS = 9
 def run() -> dict[str, Figure]:
     model = shoulder_sized()
     q0 = jnp.array([0.1, 0.3, -0.2])
-    starts = q0 + 0.1 * jnp.asarray(np.random.default_rng(0).normal(size=(_BATCH, 3)))
+    starts = q0[None] + 0.1 * jnp.asarray(np.random.default_rng(0).normal(size=(_BATCH, 3)))
 
     def cost(rhythm: Any, starts: Any) -> Any:
         return jnp.sum(jax.vmap(lambda q: _cost(model.with_rhythm(rhythm), q))(starts))
