@@ -6,10 +6,11 @@ The names of the package are listed in `__init__.pyi` and imported when they are
 `empbody --help` need not wait for JAX.
 """
 
-import pathlib
+import pathlib as _pathlib
 
-from ._lazy import attach
+from ._lazy import attach as _attach
 
 __version__ = "0.1.0"
 
-__getattr__, __dir__ = attach(__name__, str(pathlib.Path(__file__).with_suffix(".pyi")))
+_stub = str(_pathlib.Path(__file__).with_suffix(".pyi"))
+__getattr__, __dir__, __all__ = _attach(__name__, _stub)

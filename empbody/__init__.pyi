@@ -22,6 +22,7 @@ from . import (
     sharing as sharing,
     signals as signals,
     solvers as solvers,
+    viz as viz,
 )
 from .batch import (
     Batch as Batch,

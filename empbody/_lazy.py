@@ -7,8 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 
-def attach(package: str, stub: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` of a package, for the names that its stub imports.
+def attach(
+    package: str, stub: str
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """`__getattr__`, `__dir__` and `__all__` of a package, for the names that its stub imports.
 
     The stub (.pyi) is what type checkers and editors read, so that the list stands in one
     place. `from .a import b as b` is a name of module a, `from . import a as a` a module.
@@ -30,4 +32,4 @@ def attach(package: str, stub: str) -> tuple[Callable[[str], Any], Callable[[], 
     def __dir__() -> list[str]:
         return sorted({*vars(importlib.import_module(package)), *homes})
 
-    return __getattr__, __dir__
+    return __getattr__, __dir__, sorted(homes)

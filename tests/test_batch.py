@@ -288,3 +288,10 @@ def test_excitation_of_a_run_out_of_range():
     levels = np.array([[0.1], [1.5]])
     with pytest.raises(ValueError, match=r"run 1: excitation of muscle 'flexor' is 1\.5"):
         eb.simulate_batch(forearm("rigid"), [0.5], [0.0], TS, excitation=levels)
+
+
+@pytest.mark.parametrize("function", [eb.mass_matrix, eb.gravity, eb.body_transforms])
+def test_a_stack_of_models_is_not_taken_for_one(function):
+    stack = eb.stack_models([pendulum(), pendulum()])
+    with pytest.raises(ValueError, match=r"a stack of 2 models.*jax\.vmap"):
+        function(stack, jnp.zeros(stack.nq))

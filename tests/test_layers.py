@@ -183,3 +183,10 @@ def test_names_in_help_are_those_of_the_library():
 
 def test_is_marked_as_typed():
     assert (PACKAGE / "py.typed").is_file()
+
+
+def test_a_star_import_brings_every_name():
+    """In a process of its own: names that were used before would be there anyway."""
+    code = "from empbody import *; print(simulate.__name__, Model.__name__, viz.__name__)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == ["simulate", "Model", "empbody.viz"]

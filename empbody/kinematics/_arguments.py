@@ -10,6 +10,11 @@ from ..model import Model
 
 def coordinates(model: Model, **values: Any) -> list[jax.Array]:
     """The named arguments as arrays of nq numbers each."""
+    if model.axis.ndim != 2:
+        raise ValueError(
+            f"this is a stack of {model.axis.shape[0]} models, of which functions take one; batch "
+            "with jax.vmap, models and samples together"
+        )
     return [_one(model, name, value) for name, value in values.items()]
 
 

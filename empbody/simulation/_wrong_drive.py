@@ -31,7 +31,7 @@ def why_not_excited(
         if wrong.size:
             k = int(wrong[0])
             said = "NaN" if np.isnan(numbers[k]) else "infinite"
-            others = f", as those of {wrong.size - 1} others" if wrong.size > 1 else ""
+            others = f", and {wrong.size - 1} more" if wrong.size > 1 else ""
             return (
                 f"the excitation of muscle {model.muscle_names[k]!r} is {said} at t = "
                 f"{t + step:.6g} s{others}: what was given as excitation returns it"
