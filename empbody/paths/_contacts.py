@@ -18,9 +18,11 @@ from ._crowd import SEATS, TOGETHER, Seating, joining, seated
 from ._geometry import SurfaceFrames
 from ._given import Given, Touches, picker
 from ._plan import Plan
+from ._pose import SAME, Slots, pose_contacts
 from ._rounds import Row, Table, solve_table
 from ._surfaces import Differentiable, Surfaces
 
+NATIVE = __import__("os").environ.get("NAT", "1") == "1"
 _LONG = 1e6
 """Stands for an endless cylinder (m): infinity would make gradients undefined."""
 
@@ -71,6 +73,13 @@ def touches(
 
 @eqx.filter_custom_jvp
 def _touches(surfaces: Surfaces, begins: Array, ends: Array, exists: Array, plan: Plan) -> Touches:
+    if NATIVE:
+        from ..native._call import call
+
+        s = surfaces
+        given = Slots(s.centre, s.rotation, s.size, s.half, begins, ends, exists)
+        rows = call(pose_contacts(plan, s.has), *given)
+        return _as_touches(rows, rows[Row.count] > 0.5, begins, ends)
     usable = _usable(plan, surfaces, begins, ends, exists)
     a, b = surfaces.local(begins), surfaces.local(ends)
     plain, other, second, unsure = surfaces.options(a, b)
@@ -146,7 +155,7 @@ def _alone(
     state = state.get(mode="promise_in_bounds")
     on, long = wanted & (state[0] > 0.5), state[1]
     # Both ways often end up on the same string; then it is the first, whatever the rounding.
-    margin = max(_SAME, 10.0 * float(jnp.finfo(long.dtype).eps))
+    margin = max(SAME, 10.0 * float(jnp.finfo(long.dtype).eps))
     shorter = long[:, 1] < long[:, 0] - margin
     better = on[:, 1] & jnp.where(unsure, on[:, 0] & shorter, ~(on[:, 0] & shorter))
     seat, column = (jnp.where(better, x[:, 1], x[:, 0]) for x in (seat, column))
@@ -180,8 +189,6 @@ def _neighbour(points: Array, slot: Array, spare: Array) -> Array:
     return jnp.where((slot >= 0)[None], there, spare)
 
 
-_SAME = 1e-9
-"""Strings that differ by less (m) are the same one."""
 _DERIVATIVE_ROUNDS = 20
 
 

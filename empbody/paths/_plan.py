@@ -23,9 +23,9 @@ class Slot:
     point is inside the surface it always is, and the surface leaves the stretch alone."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Plan:
-    """Stretches and slots of all paths.
+    """Stretches and slots of all paths: one object for each structure.
 
     A stretch leads from one path point to the next and is named by the latter. Slots are
     sorted by the kind of surface, so that those of one kind are one array.

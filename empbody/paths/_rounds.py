@@ -63,17 +63,20 @@ def solve_table(
         left = seats.left(second)
         if slot.shape[0] == 1:
             tried = Tried.nothing(wanted, seats.begins.dtype)
-            found, _ = _solve(seats, seats.begins, seats.ends, left, wanted, tried)
+            found, _ = solve_contacts(
+                seats, seats.begins, seats.ends, left, wanted, tried
+            )
         else:
             rows = alone.at[: Row.long, slot[1], lane[1]].get(mode="promise_in_bounds")
-            found = _settle(seats, left, wanted, table.linked, rows)
-        rows = _rows(seats, slot, found)
+            tried = Tried.nothing(wanted, seats.begins.dtype)
+            found = settle(seats, left, wanted, table.linked, rows, solve_contacts, tried)
+        rows = rows_of(seats, slot, found)
         return jax.lax.dynamic_update_slice_in_dim(results, rows, at, -1)
 
     return by_blocks(step, table.which, table.total, block, results)
 
 
-def _rows(seats: Given, slot: Array, found: Contact) -> Array:
+def rows_of(seats: Given, slot: Array, found: Contact) -> Array:
     long = string_length(seats.begins, found.p, found.arc, found.q, seats.ends)
     none = jnp.full_like(slot[0], -1)
     came, went = [none], [none]
@@ -85,7 +88,7 @@ def _rows(seats: Given, slot: Array, found: Contact) -> Array:
     return jnp.stack([x.astype(long.dtype) for x in parts])
 
 
-def _solve(
+def solve_contacts(
     seats: Given, begins: Array, ends: Array, left: Left, wanted: Array, tried: Tried
 ) -> tuple[Contact, Tried]:
     """Contacts in the ground frame of strings from `begins` to `ends`."""
@@ -111,7 +114,18 @@ def neighbours(
     return jnp.stack(came, axis=1), jnp.stack(went[::-1], axis=1)
 
 
-def _settle(seats: Given, left: Left, wanted: Array, linked: Array, bearer: Array) -> Contact:
+Solver = Callable[[Given, Array, Array, Left, Array, Tried], tuple[Contact, Tried]]
+
+
+def settle(
+    seats: Given,
+    left: Left,
+    wanted: Array,
+    linked: Array | bool,
+    bearer: Array,
+    solve: Solver,
+    tried: Tried,
+) -> Contact:
     """Rounds until nothing moves: all contacts anew, each on the string that others leave.
 
     Rounds alone would converge linearly, slowly where surfaces are close; so the next one
@@ -129,7 +143,7 @@ def _settle(seats: Given, left: Left, wanted: Array, linked: Array, bearer: Arra
         begins, ends = neighbours(now.on, guess[:3], guess[3:], seats.begins, seats.ends)
         begins = jnp.where(linked, begins, seats.begins)
         ends = jnp.where(linked, ends, seats.ends)
-        new, tried = _solve(seats, begins, ends, left, wanted, tried)
+        new, tried = solve(seats, begins, ends, left, wanted, tried)
         # What has settled stays, so that it does not depend on who else is in the block.
         new = choose(moving[None], new, now)
         both = jnp.concatenate([new.p, new.q])
@@ -154,7 +168,6 @@ def _settle(seats: Given, left: Left, wanted: Array, linked: Array, bearer: Arra
     zero = jnp.zeros((6, *wanted.shape), seats.begins.dtype)
     past = (zero, zero, zero[0, 0])
     guess = jnp.concatenate([start.p, start.q])
-    tried = Tried.nothing(wanted, guess.dtype)
     moving = jnp.ones_like(wanted[0])
     loop = (jnp.zeros((), int), moving, guess, start, (past, past), tried)
     go_on = lambda loop: (loop[0] < _ROUNDS) & jnp.any(loop[1])  # noqa: E731

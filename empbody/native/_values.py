@@ -1,0 +1,93 @@
+"""Arrays while a jaxpr is turned into machine code: numbers by themselves, or memory."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+
+Element = Any
+"""A Python number, known now, or the `ir.Value` that will hold one."""
+
+INDEX = ir.IntType(64)
+POINTER = ir.PointerType()
+_TYPES: dict[str, ir.Type] = {
+    "float64": ir.DoubleType(),
+    "float32": ir.FloatType(),
+    "int64": ir.IntType(64),
+    "int32": ir.IntType(32),
+    "int8": ir.IntType(8),
+    "uint8": ir.IntType(8),
+    "uint32": ir.IntType(32),
+    "bool": ir.IntType(1),
+}
+
+
+class Unsupported(Exception):
+    """Something in a jaxpr for which there is no machine code here."""
+
+
+def type_of(dtype: Any) -> ir.Type:
+    name = np.dtype(dtype).name
+    if name not in _TYPES:
+        raise Unsupported(f"dtype {name}")
+    return _TYPES[name]
+
+
+def stored_type(dtype: Any) -> ir.Type:
+    """In memory a truth value takes a byte."""
+    return ir.IntType(8) if np.dtype(dtype) == bool else type_of(dtype)
+
+
+@dataclass
+class Small:
+    """An array whose elements, in C order, are numbers by themselves."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    elements: list[Element]
+
+    @property
+    def known(self) -> bool:
+        """Whether its numbers are known now."""
+        return not any(isinstance(x, ir.Value) for x in self.elements)
+
+    def numpy(self) -> np.ndarray:
+        return np.array(self.elements, dtype=self.dtype).reshape(self.shape)
+
+    @staticmethod
+    def of(array: Any) -> "Small":
+        array = np.asarray(array)
+        return Small(array.shape, array.dtype, array.reshape(-1).tolist())
+
+
+@dataclass
+class Memory:
+    """An array in memory, for indices that are known only when the code runs.
+
+    What may be written to (`mutable`) is read as soon as it is asked for; other memory may be
+    looked at through views.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    pointer: ir.Value
+    strides: tuple[Element, ...]
+    """In elements."""
+    mutable: bool
+    owned: bool = False
+    """Whether this is the only name that the memory still has: then it is changed in place."""
+
+
+def size_of(shape: tuple[int, ...]) -> int:
+    return int(np.prod(shape, dtype=np.int64))
+
+
+def c_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(size_of(shape[k + 1 :]) for k in range(len(shape)))
+
+
+def opaque(pointer: Any) -> Any:
+    """llvmlite still gives some pointers a type; LLVM does not."""
+    pointer.type = POINTER
+    return pointer
