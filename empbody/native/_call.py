@@ -19,21 +19,49 @@ _engines: list[Any] = []
 """Machine code must stay where it is as long as the process lives."""
 
 
-def call(function: Callable[..., Any], *arguments: jax.Array) -> Any:
-    """`function` of one sample, for every lane, the arguments' last axis (1 where all lanes have
-    the same): results get that axis too. Values only."""
-    lanes = max(x.shape[-1] for x in arguments)
-    samples = tuple(jax.ShapeDtypeStruct(x.shape[:-1], x.dtype) for x in arguments)
-    name, outs, structure = _compiled(function, samples)
-    results = [jax.ShapeDtypeStruct((*shape, lanes), dtype) for shape, dtype in outs]
-    found = jax.ffi.ffi_call(name, results, vmap_method="sequential")(*arguments)
-    return jax.tree.unflatten(structure, found)
+def call(function: Callable[..., Any], arguments: Any, lanes: int) -> Any:
+    """`function` of one sample's arguments, a pytree of arrays, for every lane, which are their
+    last axis (of length 1 where all lanes have the same): results get that axis too. Values
+    only. `function` must be the same object whenever it means the same."""
+    leaves, structure = jax.tree.flatten(arguments)
+    samples = tuple(jax.ShapeDtypeStruct(x.shape[:-1], x.dtype) for x in leaves)
+    name, outs, out_structure = _compiled(function, structure, samples)
+
+    @jax.custom_batching.custom_vmap
+    def run(leaves: list[jax.Array]) -> list[jax.Array]:
+        results = [jax.ShapeDtypeStruct((*shape, lanes), dtype) for shape, dtype in outs]
+        return list(jax.ffi.ffi_call(name, results, vmap_method="sequential")(*leaves))
+
+    @run.def_vmap
+    def _(size: int, batched: Any, leaves: list[jax.Array]) -> tuple[list, list]:
+        """A batch is more lanes."""
+
+        def wide(x: jax.Array, flag: bool) -> jax.Array:
+            if not flag and x.shape[-1] == 1:
+                return x
+            x = jnp.moveaxis(x, 0, -2) if flag else x[..., None, :]
+            shape = x.shape[:-2]
+            return jnp.broadcast_to(x, (*shape, size, lanes)).reshape(*shape, size * lanes)
+
+        found = call(
+            function,
+            jax.tree.unflatten(structure, list(map(wide, leaves, batched[0]))),
+            size * lanes,
+        )
+        split = [
+            jnp.moveaxis(x.reshape(*x.shape[:-1], size, lanes), -2, 0)
+            for x in jax.tree.leaves(found)
+        ]
+        return split, [True] * len(split)
+
+    return jax.tree.unflatten(out_structure, run(leaves))
 
 
-@functools.lru_cache(maxsize=None)
-def _compiled(function: Callable, samples: tuple) -> tuple[str, tuple, Any]:
+@functools.cache
+def _compiled(function: Callable, structure: Any, samples: tuple) -> tuple[str, tuple, Any]:
+    given = jax.tree.unflatten(structure, samples)
     with jax.ensure_compile_time_eval():
-        closed, shapes = jax.make_jaxpr(function, return_shape=True)(*samples)
+        closed, shapes = jax.make_jaxpr(function, return_shape=True)(given)
     leaves, structure = jax.tree.flatten(shapes)
     outs = tuple((x.shape, x.dtype) for x in leaves)
     text = str(closed) + str([np.asarray(c).tobytes() for c in closed.consts])
@@ -62,7 +90,9 @@ def _machine_code(name: str, closed: Any) -> int:
     for k, var in enumerate([*jaxpr.invars, *jaxpr.outvars]):
         memories.append(_lane(emitter, rest[2 * k], rest[2 * k + 1], lane, var.aval))
     consts = [constant_value(emitter, x) for x in closed.consts]
-    found = emitter.run(jaxpr, consts, memories[:count])
+    # Lanes lie side by side, so those of one sample are far apart: they are fetched once.
+    given = [emitter.fetched(memory) for memory in memories[:count]]
+    found = emitter.run(jaxpr, consts, given)
     for memory, value in zip(memories[count:], found, strict=True):
         emitter.fill(memory, value)
     emitter.finish()
@@ -118,5 +148,3 @@ def _register(name: str, address: int) -> None:
     jax.ffi.register_ffi_target(name, capsule, platform="cpu")
     _registered.add(name)
 
-
-__all__ = ["call", "jnp"]

@@ -32,6 +32,8 @@ Value = Small | Memory
 
 _SMALL = 64
 """Arrays of so many elements at most are kept as numbers by themselves."""
+_FETCHED = 4
+"""The same for arguments, which are mostly indexed."""
 _UNROLLED = 1
 """Loops of so many turns at most are written out."""
 _CALLS = {
@@ -246,6 +248,14 @@ class Emitter:
             return self.copied(x)
         return x
 
+    def fetched(self, x: Memory) -> Value:
+        """A copy that is not going to change."""
+        if size_of(x.shape) <= _FETCHED:
+            return self.small(x)
+        new = self.copied(x)
+        new.mutable = new.owned = False
+        return new
+
     def copied(self, x: Value) -> Memory:
         new = self.room(x.shape, x.dtype)
         self.fill(new, x)
@@ -253,12 +263,16 @@ class Emitter:
 
     # Loops and branches
 
-    def _buffers(self, values: Sequence[Value]) -> list[Value]:
-        """What a loop carries: memory of its own for what is in memory."""
-        return [
-            x if isinstance(x, Small) or (x.mutable and x.owned) else self.copied(x)
-            for x in values
-        ]
+    def _buffers(self, values: Sequence[Value], jaxpr: Any, first: int) -> list[Value]:
+        """What a loop carries: memory of its own for what is in memory, and for what its body
+        changes at places that are known only when the code runs."""
+        out: list[Value] = []
+        for x, var in zip(values, jaxpr.invars[first:], strict=False):
+            if isinstance(x, Memory):
+                out.append(x if x.mutable and x.owned else self.copied(x))
+            else:
+                out.append(self.copied(x) if len(x.elements) > 1 and _placed(jaxpr, var) else x)
+        return out
 
     def _carried(self, values: Sequence[Value], before: ir.Block) -> tuple[list[Value], list]:
         """The same at the head of a loop, where numbers may come from two places."""
@@ -300,7 +314,7 @@ class Emitter:
         body, body_consts = _opened(self, params["body_jaxpr"])
         for_cond = [_lent(x) for x in operands[:m]]
         for_body = [_lent(x) for x in operands[m : m + n]]
-        values = self._buffers(operands[m + n :])
+        values = self._buffers(operands[m + n :], body, n)
         head, turn, after = (
             self.function.append_basic_block(name) for name in ("head", "turn", "after")
         )
@@ -327,7 +341,7 @@ class Emitter:
         fixed = [_lent(x) for x in operands[:n]]
         rows = [self.spilled(x) for x in operands[n + k :]]
         outs = [self.room(v.aval.shape, v.aval.dtype) for v in eqn.outvars[k:]]
-        values = self._buffers(operands[n : n + k])
+        values = self._buffers(operands[n : n + k], body, n)
 
         def turn(position: Element, carried: list[Value]) -> list[Value]:
             here = [self._row(x, position) for x in rows]
@@ -400,13 +414,14 @@ class Emitter:
             jaxpr, consts = _opened(self, branch)
             results = self.run(jaxpr, consts, arguments)
             for k, aval in enumerate(outs):
-                if size_of(aval.shape) <= _SMALL:
-                    results[k] = self.small(results[k])
-                    continue
-                # Large results end up in one place, whichever branch is taken.
                 own = results[k]
+                mine = isinstance(own, Memory) and own.owned
+                first = branch is branches[0]
+                if places[k] is None and (size_of(aval.shape) <= _SMALL and not (mine and first)):
+                    results[k] = self.small(own)
+                    continue
+                # What is in memory ends up in one place, whichever branch is taken.
                 if places[k] is None:
-                    mine = isinstance(own, Memory) and own.owned
                     places[k] = own if mine else self.room(aval.shape, aval.dtype)  # pyright: ignore
                 if isinstance(own, Small) or own.pointer is not places[k].pointer:  # pyright: ignore
                     self.fill(places[k], own)  # pyright: ignore
@@ -454,6 +469,38 @@ def _opened(emitter: Emitter, jaxpr: Any) -> tuple[Any, list[Value]]:
 def constant_value(emitter: Emitter, x: Any) -> Value:
     array = np.asarray(x)
     return Small.of(array) if array.size <= _SMALL else emitter.constant(array)
+
+
+def _placed(jaxpr: Any, var: Any) -> bool:
+    """Whether a jaxpr changes an array at indices that are not known."""
+    for eqn in jaxpr.eqns:
+        name = eqn.primitive.name
+        if name == "dynamic_update_slice" and eqn.invars[0] is var:
+            if any(not isinstance(x, core.Literal) for x in eqn.invars[2:]):
+                return True
+        for inner, arguments in _inner(eqn):
+            for own, given in zip(inner.invars, arguments, strict=True):
+                if given is var and _placed(inner, own):
+                    return True
+    return False
+
+
+def _inner(eqn: Any) -> list[tuple[Any, Sequence]]:
+    """Jaxprs in an equation, with what they are given."""
+    name, p = eqn.primitive.name, eqn.params
+    if name in _CALLS:
+        return [(_plain(p[_CALLS[name]]), eqn.invars)]
+    if name == "cond":
+        return [(_plain(branch), eqn.invars[1:]) for branch in p["branches"]]
+    if name == "scan":
+        return [(_plain(p["jaxpr"]), eqn.invars)]
+    if name == "while":
+        return [(_plain(p["body_jaxpr"]), eqn.invars[p["cond_nconsts"] :])]
+    return []
+
+
+def _plain(jaxpr: Any) -> Any:
+    return jaxpr.jaxpr if hasattr(jaxpr, "jaxpr") else jaxpr
 
 
 def _last_uses(jaxpr: Any) -> dict[Any, int]:

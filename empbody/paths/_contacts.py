@@ -18,13 +18,11 @@ from ._crowd import SEATS, TOGETHER, Seating, joining, seated
 from ._geometry import SurfaceFrames
 from ._given import Given, Touches, picker
 from ._plan import Plan
-from ._pose import SAME, Slots, pose_contacts
+from ._pose import SAME, Slot, pose_contacts
 from ._rounds import Row, Table, solve_table
-from ._surfaces import Differentiable, Surfaces
+from ._surfaces import Differentiable, Surfaces, slot_sizes
 
 NATIVE = __import__("os").environ.get("NAT", "1") == "1"
-_LONG = 1e6
-"""Stands for an endless cylinder (m): infinity would make gradients undefined."""
 
 
 def slot_surfaces(plan: Plan, frames: SurfaceFrames, lanes: int) -> Surfaces:
@@ -34,20 +32,13 @@ def slot_surfaces(plan: Plan, frames: SurfaceFrames, lanes: int) -> Surfaces:
     size = frames.size[:, which]
     kinds = np.asarray(plan.kinds)
     cylinder, torus = (jnp.asarray(kinds == k)[:, None] for k in ("cylinder", "torus"))
-    one = jnp.ones_like(size[0])
-    divisors = jnp.stack(
-        [
-            size[0],
-            jnp.where(cylinder, size[0], size[1]),
-            jnp.where(cylinder | torus, one, size[2]),
-        ]
-    )
+    divisors, half = slot_sizes(size, cylinder, torus)
     side = (plan.sides[:, which] * (kinds != "torus"))[:, :, None]
     return Surfaces(
         centre=jnp.broadcast_to(frames.centre[:, which], shape),
         rotation=jnp.broadcast_to(frames.rotation[:, :, which], (3, *shape)),
         size=divisors,
-        half=0.5 * jnp.minimum(jnp.where(cylinder, size[1], one), _LONG),
+        half=half,
         side=jnp.asarray(side, size.dtype),
         cylinder=cylinder,
         ellipsoid=jnp.asarray(kinds == "ellipsoid")[:, None],
@@ -77,8 +68,8 @@ def _touches(surfaces: Surfaces, begins: Array, ends: Array, exists: Array, plan
         from ..native._call import call
 
         s = surfaces
-        given = Slots(s.centre, s.rotation, s.size, s.half, begins, ends, exists)
-        rows = call(pose_contacts(plan, s.has), *given)
+        given = Slot(s.centre, s.rotation, s.size, s.half, begins, ends, exists)
+        rows = call(pose_contacts(plan, s.has), given, begins.shape[-1])
         return _as_touches(rows, rows[Row.count] > 0.5, begins, ends)
     usable = _usable(plan, surfaces, begins, ends, exists)
     a, b = surfaces.local(begins), surfaces.local(ends)

@@ -102,19 +102,27 @@ class Points(eqx.Module):
         return out
 
 
+def conditions(
+    model: Model, paths: LanePaths, q: Float[Array, "nq lanes"]
+) -> dict[int, Bool[Array, " lanes"]]:
+    """For conditional points: whether the path goes through them."""
+    alive = {}
+    for row, (point, coordinate) in enumerate(model.paths.layout.conditional):
+        low, high = paths.condition[row, 0], paths.condition[row, 1]
+        alive[point] = (q[coordinate] >= low) & (q[coordinate] <= high)
+    return alive
+
+
 def path_points(
     model: Model, paths: LanePaths, frames: Frames, q: Float[Array, "nq lanes"]
 ) -> Points:
     """World positions of all path points."""
     layout = model.paths.layout
     lanes = q.shape[-1]
-    alive = {}
-    for row, (point, coordinate) in enumerate(layout.conditional):
-        low, high = paths.condition[row, 0], paths.condition[row, 1]
-        alive[point] = (q[coordinate] >= low) & (q[coordinate] <= high)
+    alive = conditions(model, paths, q)
     local = jnp.broadcast_to(paths.location, (3, layout.n_points, lanes))
     moving = [point for point, _ in layout.moving]
-    location, slope = _moving_locations(model, paths, frames, q)
+    location, slope = moving_locations(model, paths, frames, q)
     if moving:
         table = np.arange(layout.n_points)
         table[moving] = layout.n_points + np.arange(len(moving))
@@ -137,7 +145,7 @@ def pick(values: Shaped[Array, "... n lanes"], rows: Any) -> Shaped[Array, "... 
     return values.at[..., np.asarray(rows, dtype=int), :].get(mode="promise_in_bounds")
 
 
-def _moving_locations(
+def moving_locations(
     model: Model, paths: LanePaths, frames: Frames, q: Float[Array, "nq lanes"]
 ) -> tuple[Float[Array, "3 nv lanes"], Float[Array, "nv 3 nq lanes"]]:
     """Locations in body frames, and their derivatives turned into the ground frame."""

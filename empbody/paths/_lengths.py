@@ -1,7 +1,7 @@
 """Lengths, lengthening speeds and moment arms of musculotendon units: the fast path."""
 
 import functools
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -15,8 +15,11 @@ from ..kinematics._lanes import lanes_last, mix
 from ..kinematics._links import LaneTree, lane_jet, link_transforms, screws
 from ..model import Model, PathSet
 from ._effective import strings_from_frames
-from ._geometry import LanePaths, body_frames
+from ._contacts import NATIVE
+from ._geometry import Frames, LanePaths, body_frames, conditions, moving_locations
 from ._opensim import opensim_moment_arms
+from ._plan import plan_of
+from ._pose_pulls import PoseGiven, Structure, pose_rows
 from ._report import require_ranges
 from ._string import pulls, strings, sums, unit_lengths
 from ._table import table_rows
@@ -151,16 +154,67 @@ def _lanes(
     paths = LanePaths.of(model.paths, None if flags is None else flags.paths)
     if model.nm == 0:
         return jnp.zeros((lengths + model.nq * arms, 0, size), dtype=q.dtype)
-    all_strings = strings(model, paths, frames, q)
-    rows = []
-    if lengths:
-        rows.append(unit_lengths(model, all_strings)[None])
+    motion = origin = None
     if arms:
         origin = jax.lax.stop_gradient(transform[model.topology.order[-1], :, 3])
         screw = screws(tree, transform, origin[None])
         motion = mix(model.topology.ancestors, screw[:, :, None] * jet.jacobian[:, None])
-        rows.append(_virtual_work(model, all_strings, motion, origin, size))
+    given = _Given(paths, frames, q, motion, origin)
+    return _rows(model, given, lengths, arms) if NATIVE else _rows_by_lanes(model, given, lengths, arms)
+
+
+class _Given(NamedTuple):
+    paths: LanePaths
+    frames: Frames
+    q: Float[Array, "nq lanes"]
+    motion: Float[Array, "nj 6 nq lanes"] | None
+    origin: Float[Array, "3 lanes"] | None
+
+
+def _rows_by_lanes(model: Model, given: _Given, lengths: bool, arms: bool) -> Array:
+    """Rows of `_lanes`."""
+    all_strings = strings(model, given.paths, given.frames, given.q)
+    rows = []
+    if lengths:
+        rows.append(unit_lengths(model, all_strings)[None])
+    if arms:
+        assert given.motion is not None
+        assert given.origin is not None
+        size = given.q.shape[-1]
+        rows.append(_virtual_work(model, all_strings, given.motion, given.origin, size))
     return jnp.concatenate(rows)
+
+
+@eqx.filter_custom_jvp
+def _rows(model: Model, given: _Given, lengths: bool, arms: bool) -> Array:
+    """The same in machine code, pose by pose."""
+    from ..native._call import call
+    layout = model.paths.layout
+    plan = plan_of(layout, model.topology)
+    bodies = sorted(given.frames)
+    size = given.q.shape[-1]
+    points = conditions(model, given.paths, given.q)
+    moved = slope = None
+    if layout.moving:
+        moved, slope = moving_locations(model, given.paths, given.frames, given.q)
+    still = jnp.eye(3, 4, dtype=given.q.dtype)[:, :, None]
+    stacked = [*(given.frames[body] for body in bodies), still]
+    stacked = jnp.stack([jnp.broadcast_to(frame, (3, 4, size)) for frame in stacked])
+    paths = given.paths
+    has = (*sorted(set(plan.kinds)), *(["side"] if plan.sided else []))
+    structure = Structure(plan, layout, (*bodies, -1), has, lengths, arms)
+    alive = jnp.stack([points[p] for p, _ in layout.conditional]) if layout.conditional else None
+    return call(pose_rows(structure), PoseGiven(
+        frames=stacked, location=paths.location, alive=alive, moved=moved, slope=slope,
+        translation=paths.surface_translation, rotation=paths.surface_rotation,
+        size=paths.surface_size, motion=given.motion, origin=given.origin), size)
+
+
+@_rows.def_jvp
+def _rows_jvp(primals: Any, tangents: Any) -> Any:
+    def rows(model: Model, given: _Given) -> Array:
+        return _rows_by_lanes(model, given, *primals[2:])
+    return eqx.filter_jvp(rows, primals[:2], tangents[:2])
 
 
 def _virtual_work(

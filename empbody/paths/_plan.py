@@ -49,6 +49,13 @@ class Plan:
     """Slots that share a stretch, where there is more than one."""
 
 
+    @property
+    def sided(self) -> bool:
+        """Whether any surface has a side."""
+        which = [s.surface for s, kind in zip(self.slots, self.kinds, strict=True) if kind != "torus"]
+        return bool(self.sides[:, which].any())
+
+
 @functools.lru_cache(maxsize=64)
 def plan_of(layout: PathLayout, topology: Topology) -> Plan:
     def link(body: int) -> int:

@@ -25,63 +25,69 @@ from ._surfaces import Contact, Surfaces
 
 SAME = 1e-9
 """Strings that differ by less (m) are the same one."""
-_SECOND, _USABLE, _SHARE, _COLUMNS = 12, 13, 14, 15
+SECOND, _USABLE, _SHARE, _COLUMNS = 12, 13, 14, 15
 """Rows after those of `Row`."""
 
 
-class Slots(NamedTuple):
-    """Numbers of all slots at one pose."""
+class Slot(NamedTuple):
+    """One slot at one pose, as a batch of one."""
 
-    centre: Float[Array, "3 ns"]
-    rotation: Float[Array, "3 3 ns"]
-    size: Float[Array, "3 ns"]
-    half: Float[Array, " ns"]
-    begins: Float[Array, "3 ns"]
-    ends: Float[Array, "3 ns"]
-    exists: Bool[Array, " ns"]
+    centre: Float[Array, "3 1"]
+    rotation: Float[Array, "3 3 1"]
+    size: Float[Array, "3 1"]
+    """As in `Surfaces`, and so is `half`."""
+    half: Float[Array, " 1"]
+    begin: Float[Array, "3 1"]
+    end: Float[Array, "3 1"]
+    exists: Bool[Array, " 1"]
 
 
-class _Tables:
-    """What follows from the plan alone."""
+Fetch = Callable[[Int[Array, ""]], Slot]
 
-    def __init__(self, plan: Plan, has: tuple[str, ...]) -> None:
+
+class Pose:
+    """The slots of one pose."""
+
+    def __init__(self, plan: Plan, has: tuple[str, ...], fetch: Fetch) -> None:
+        self.plan, self.has, self.fetch = plan, has, fetch
         kinds = np.asarray(plan.kinds)
-        self.has = has
-        self.cylinder, self.ellipsoid, self.torus = (
-            kinds == kind for kind in ("cylinder", "ellipsoid", "torus")
-        )
+        self._kinds = [kinds == kind for kind in ("cylinder", "ellipsoid", "torus")]
         which = [slot.surface for slot in plan.slots]
-        self.side = plan.sides[:, which] * (kinds != "torus")
-        self.sunk = np.asarray([slot.sunk for slot in plan.slots]).T
+        self._side = plan.sides[:, which] * (kinds != "torus")
+        self._sunk = np.asarray([slot.sunk for slot in plan.slots]).T
         self.seats = seats_of(plan) if plan.crowded else np.zeros((0, 1), int)
 
-    def given(self, slots: Slots, k: Int[Array, ""]) -> "_One":
-        """One slot, as a batch of one."""
-
-        def at(x: Array | np.ndarray) -> Array:
-            return lax.dynamic_slice_in_dim(jnp.asarray(x), k, 1, -1)
-
-        dtype = slots.begins.dtype
+    def slot(self, k: Int[Array, ""]) -> tuple[Surfaces, Slot]:
+        slot = self.fetch(k)
+        cylinder, ellipsoid, torus = (at(x, k) for x in self._kinds)
         surfaces = Surfaces(
-            centre=at(slots.centre),
-            rotation=at(slots.rotation),
-            size=at(slots.size),
-            half=at(slots.half),
-            side=at(self.side.astype(dtype)),
-            cylinder=at(self.cylinder),
-            ellipsoid=at(self.ellipsoid),
-            torus=at(self.torus),
+            centre=slot.centre,
+            rotation=slot.rotation,
+            size=slot.size,
+            half=slot.half,
+            side=at(self._side.astype(slot.begin.dtype), k),
+            cylinder=cylinder,
+            ellipsoid=ellipsoid,
+            torus=torus,
             has=self.has,
         )
-        begins, ends = at(slots.begins), at(slots.ends)
-        a, b = surfaces.local(begins), surfaces.local(ends)
-        usable = at(slots.exists)
-        for sunk, x in zip(self.sunk, (a, b), strict=True):
-            usable = usable & ~(at(sunk) & surfaces.inside(x))
+        return surfaces, slot
+
+    def given(self, k: Int[Array, ""]) -> "_One":
+        surfaces, slot = self.slot(k)
+        a, b = surfaces.local(slot.begin), surfaces.local(slot.end)
+        usable = slot.exists
+        for sunk, x in zip(self._sunk, (a, b), strict=True):
+            usable = usable & ~(at(sunk, k) & surfaces.inside(x))
         plain, other, second, unsure = surfaces.options(a, b)
-        given = Given(surfaces, begins, ends, usable, plain.scale, other)
+        given = Given(surfaces, slot.begin, slot.end, usable, plain.scale, other)
         touch = surfaces.touch(a, b, plain)
         return _One(given, jnp.stack([usable & touch, usable & second])[:, 0], unsure[0])
+
+
+def at(x: Array | np.ndarray, k: Int[Array, ""]) -> Array:
+    """One member of the last axis, as a batch of one."""
+    return lax.dynamic_slice_in_dim(jnp.asarray(x), k, 1, -1)
 
 
 class _One(NamedTuple):
@@ -92,35 +98,37 @@ class _One(NamedTuple):
 
 
 @functools.lru_cache(maxsize=64)
-def pose_contacts(plan: Plan, has: tuple[str, ...]) -> Callable[..., Float[Array, "13 ns"]]:
-    """A function of the arrays of `Slots`: rows of contacts, then whether it is the second way."""
-    tables = _Tables(plan, has)
+def pose_contacts(plan: Plan, has: tuple[str, ...]) -> Callable[[Slot], Float[Array, "13 ns"]]:
+    """A function of all slots at one pose, last axis of each entry: rows of contacts, then
+    whether it is the second way."""
 
-    def contacts(*arrays: Array) -> Float[Array, "13 ns"]:
-        slots = Slots(*arrays)
-        count = len(plan.slots)
-
-        def alone(k: Array, table: Array) -> Array:
-            return _put(table, _alone(tables.given(slots, k)), k)
-
-        table = jnp.zeros((_COLUMNS, count), slots.begins.dtype)
-        table = lax.fori_loop(0, count, alone, table)
-        if len(tables.seats):
-
-            def together(row: Array, table: Array) -> Array:
-                return _together(tables, slots, table, row)
-
-            table = lax.fori_loop(0, len(tables.seats), together, table)
-        return lax.slice_in_dim(table, 0, _SECOND + 1)
+    def contacts(slots: Slot) -> Float[Array, "13 ns"]:
+        pose = Pose(plan, has, lambda k: jax.tree.map(lambda x: at(x, k), slots))
+        return lax.slice_in_dim(contact_table(pose, slots.begin.dtype), 0, SECOND + 1)
 
     return contacts
+
+
+def contact_table(pose: Pose, dtype: jnp.dtype) -> Float[Array, "columns ns"]:
+    """Rows of contacts of all slots, and more."""
+    count = len(pose.plan.slots)
+
+    def alone(k: Array, table: Array) -> Array:
+        return _put(table, _alone(pose.given(k)), k)
+
+    table = lax.fori_loop(0, count, alone, jnp.zeros((_COLUMNS, count), dtype))
+    if len(pose.seats) == 0:
+        return table
+    return lax.fori_loop(
+        0, len(pose.seats), lambda row, table: _together(pose, table, row), table
+    )
 
 
 def _put(table: Array, column: Float[Array, " columns"], k: Int[Array, ""]) -> Array:
     return lax.dynamic_update_slice(table, column[:, None], (jnp.zeros_like(k), k))
 
 
-def _column(table: Array, k: Int[Array, ""]) -> Float[Array, " columns"]:
+def column(table: Array, k: Int[Array, ""]) -> Float[Array, " columns"]:
     return lax.dynamic_slice(table, (jnp.zeros_like(k), k), (table.shape[0], 1))[:, 0]
 
 
@@ -177,10 +185,10 @@ def _lifted(given: Given) -> Given:
     return jax.tree.map(lambda x: x[..., None, :], given)
 
 
-def _together(tables: _Tables, slots: Slots, table: Array, row: Int[Array, ""]) -> Array:
+def _together(pose: Pose, table: Array, row: Int[Array, ""]) -> Array:
     """One crowded stretch: the one that makes the string longest bears it, others join."""
-    seats = lax.dynamic_index_in_dim(jnp.asarray(tables.seats, jnp.int32), row, 0, False)
-    width = tables.seats.shape[1]
+    seats = lax.dynamic_index_in_dim(jnp.asarray(pose.seats, jnp.int32), row, 0, False)
+    width = pose.seats.shape[1]
     dtype = table.dtype
 
     def seat(k: Array) -> Array:
@@ -188,8 +196,8 @@ def _together(tables: _Tables, slots: Slots, table: Array, row: Int[Array, ""]) 
 
     def longer(k: Array, best: tuple) -> tuple:
         slot = seat(k)
-        column = _column(table, jnp.maximum(slot, 0))
-        long = jnp.where(column[Row.on] > 0.5, column[Row.long], -1.0)
+        rows = column(table, jnp.maximum(slot, 0))
+        long = jnp.where(rows[Row.on] > 0.5, rows[Row.long], -1.0)
         better = (slot >= 0) & (long > best[1])
         return jnp.where(better, slot, best[0]), jnp.where(better, long, best[1])
 
@@ -197,21 +205,21 @@ def _together(tables: _Tables, slots: Slots, table: Array, row: Int[Array, ""]) 
     bearer, _ = lax.fori_loop(0, width, longer, (nobody, jnp.full((), -0.5, dtype)))
 
     def borne(table: Array) -> Array:
-        contact = _column(table, bearer)
+        contact = column(table, bearer)
         p, q = contact[Row.p, None, None], contact[Row.q, None, None]
 
         def joins(k: Array, best: tuple) -> tuple:
             slot = seat(k)
-            at = jnp.maximum(slot, 0)
-            column = _column(table, at)
+            here = jnp.maximum(slot, 0)
+            rows = column(table, here)
 
             def excess() -> Array:
-                given = tables.given(slots, at).given
+                given = pose.given(here).given
                 a, b = given.begins[:, None], given.ends[:, None]
                 pieces = jnp.concatenate([a, q], axis=1), jnp.concatenate([p, b], axis=1)
                 return given.surfaces.excess(*pieces, given.share)[:, 0]
 
-            usable = (slot >= 0) & (slot != bearer) & (column[_USABLE] > 0.5)
+            usable = (slot >= 0) & (slot != bearer) & (rows[_USABLE] > 0.5)
             early, late = lax.cond(usable, excess, lambda: -jnp.ones((2,), dtype))
             # A surface that both pieces run into joins where they do so more.
             depth = jnp.stack(
@@ -227,16 +235,16 @@ def _together(tables: _Tables, slots: Slots, table: Array, row: Int[Array, ""]) 
             """Only the bearer stays; those that join are put in again."""
             slot = seat(k)
             goes = (slot >= 0) & (slot != bearer)
-            at = jnp.maximum(slot, 0)
-            on = lax.dynamic_slice(table, (jnp.zeros_like(at), at), (1, 1))
+            here = jnp.maximum(slot, 0)
+            on = lax.dynamic_slice(table, (jnp.zeros_like(here), here), (1, 1))
             new = jnp.where(goes, 0.0, on)
-            return lax.dynamic_update_slice(table, new, (jnp.zeros_like(at), at))
+            return lax.dynamic_update_slice(table, new, (jnp.zeros_like(here), here))
 
         table = lax.fori_loop(0, width, leave, table)
         row = jnp.stack([joined[0], bearer, joined[1]])
         return lax.cond(
             jnp.any(joined >= 0),
-            lambda table: _joined(tables, slots, table, row),
+            lambda table: _joined(pose, table, row),
             lambda table: table,
             table,
         )
@@ -244,17 +252,17 @@ def _together(tables: _Tables, slots: Slots, table: Array, row: Int[Array, ""]) 
     return lax.cond(bearer >= 0, borne, lambda table: table, table)
 
 
-def _joined(tables: _Tables, slots: Slots, table: Array, row: Int[Array, " 3"]) -> Array:
+def _joined(pose: Pose, table: Array, row: Int[Array, " 3"]) -> Array:
     """Three seats on one stretch, the bearer in the middle, solved together."""
     dtype = table.dtype
 
     def seat(_: None, slot: Array) -> tuple[None, Given]:
-        return None, tables.given(slots, jnp.maximum(slot, 0)).given
+        return None, pose.given(jnp.maximum(slot, 0)).given
 
     _, seats = lax.scan(seat, None, row)
     seats = jax.tree.map(lambda x: jnp.moveaxis(x, 0, -2), seats)
-    contact = _column(table, row[1])
-    turned = contact[_SECOND] > 0.5
+    contact = column(table, row[1])
+    turned = contact[SECOND] > 0.5
     second = (jnp.stack([turned & False, turned, turned & False]))[:, None]
     wanted = seats.usable & (row >= 0)[:, None]
     tried = Tried(
@@ -267,10 +275,10 @@ def _joined(tables: _Tables, slots: Slots, table: Array, row: Int[Array, " 3"]) 
     columns = jnp.concatenate([rows, more])
 
     def put(table: Array, seat: tuple[Array, Array]) -> tuple[Array, None]:
-        slot, column = seat
-        at = jnp.maximum(slot, 0)
-        column = jnp.where(slot >= 0, column, _column(table, at))
-        return _put(table, column, at), None
+        slot, rows = seat
+        here = jnp.maximum(slot, 0)
+        rows = jnp.where(slot >= 0, rows, column(table, here))
+        return _put(table, rows, here), None
 
     return lax.scan(put, table, (row, columns.T))[0]
 

@@ -33,7 +33,9 @@ from ._vectors import cross, dot, length, turn
 Ends = Float[Array, "3 2 *batch"]
 
 
-class _Strings(NamedTuple):
+class Stretched(NamedTuple):
+    """Slots with their strings."""
+
     surfaces: Surfaces
     a: Float[Array, "3 *batch"]
     b: Float[Array, "3 *batch"]
@@ -57,16 +59,16 @@ def squeeze(
     # Which kind a picked surface is depends on the pose, so rows say nothing any more.
     loose = dataclasses.replace(surfaces, rows=())
     touches = (t.p, t.q, t.arc, t.before, t.after)
-    return _squeezed(_Strings(loose, a, b, comes, goes, touches, t.on, t.second))
+    return _squeezed(Stretched(loose, a, b, comes, goes, touches, t.on, t.second))
 
 
 @eqx.filter_custom_jvp
-def _squeezed(strings: _Strings) -> tuple[Array, Array]:
+def _squeezed(strings: Stretched) -> tuple[Array, Array]:
     """Only for slots in contact; derivatives are taken of all."""
     n, lanes = strings.on.shape
     pick = picker(strings)
     found = on_those(
-        lambda which: _slopes(pick(which // lanes, which % lanes)),
+        lambda which: slopes(pick(which // lanes, which % lanes)),
         strings.on.reshape(-1),
         jnp.zeros((3, 2, n * lanes), strings.a.dtype),
         jnp.arange(n * lanes, dtype=jnp.int32),
@@ -77,14 +79,15 @@ def _squeezed(strings: _Strings) -> tuple[Array, Array]:
 
 @_squeezed.def_jvp
 def _squeezed_jvp(primals: tuple, tangents: tuple) -> tuple:
-    def slopes(strings: _Strings) -> tuple[Array, Array]:
-        found = _slopes(strings)
+    def both(strings: Stretched) -> tuple[Array, Array]:
+        found = slopes(strings)
         return found[:, 0], found[:, 1]
 
-    return _squeezed(*primals), eqx.filter_jvp(slopes, primals, tangents)[1]
+    return _squeezed(*primals), eqx.filter_jvp(both, primals, tangents)[1]
 
 
-def _slopes(strings: _Strings) -> Ends:
+def slopes(strings: Stretched) -> Ends:
+    """Slopes of the length to the two ends of each stretch."""
     slots, a, b, comes, goes, touches, on, second = strings
     p, q, arc, before, after = touches
     local = jnp.stack([slots.local(a), slots.local(b)], axis=1)
@@ -115,12 +118,12 @@ def _slopes(strings: _Strings) -> Ends:
         size = size * factor
     else:
         size, more = per_scale(jnp.zeros_like(a), share.value), jnp.zeros_like(x)
-    slopes = (size[None, None] * share.slopes + more) / slots.size[:, None]
+    steep = (size[None, None] * share.slopes + more) / slots.size[:, None]
     if "cylinder" in slots.has:
         # It was seen along its axis.
-        axial = jnp.where(slots.cylinder[None], size[None] * share.rise, slopes[2])
-        slopes = jnp.concatenate([slopes[:2], axial[None]])
-    return turn(slots.rotation[:, :, None], slopes)
+        axial = jnp.where(slots.cylinder[None], size[None] * share.rise, steep[2])
+        steep = jnp.concatenate([steep[:2], axial[None]])
+    return turn(slots.rotation[:, :, None], steep)
 
 
 class _Share(NamedTuple):

@@ -250,6 +250,21 @@ class Surfaces(eqx.Module):
         return [put(x, y) for x, y in zip(old, found[1:], strict=True)]
 
 
+def slot_sizes(
+    size: Float[Array, "3 *batch"], cylinder: Bool[Array, "*#batch"], torus: Bool[Array, "*#batch"]
+) -> tuple[Float[Array, "3 *batch"], Float[Array, "*batch"]]:
+    """`Surfaces.size` and `Surfaces.half` from the numbers in a model."""
+    one = jnp.ones_like(size[0])
+    second = jnp.where(cylinder, size[0], size[1])
+    third = jnp.where(cylinder | torus, one, size[2])
+    half = 0.5 * jnp.minimum(jnp.where(cylinder, size[1], one), _LONG)
+    return jnp.stack([size[0], second, third]), half
+
+
+_LONG = 1e6
+"""Stands for an endless cylinder (m): infinity would make gradients undefined."""
+
+
 class Kernels(Protocol):
     """Ways to find geodesics."""
 
