@@ -32,7 +32,7 @@ LAYERS = (
     ("kinematics",),
     ("model",),
     ("solvers", "rhythms"),
-    ("calculus", "signals"),
+    ("calculus", "signals", "native"),
 )
 LEVEL = {name: -depth for depth, line in enumerate(LAYERS) for name in line}
 BOTTOM = -len(LAYERS)

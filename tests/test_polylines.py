@@ -60,7 +60,7 @@ def model():
 @pytest.fixture(scope="module")
 def lengths(model):
     # From what the lines are made of, which saves compiling all of it again.
-    found = unit_lengths(model, _strings(model, Q))[:, 0]
+    found = unit_lengths(model.paths.layout, _strings(model, Q))[:, 0]
     return dict(zip(model.muscle_names, found, strict=True))
 
 

@@ -1,150 +1,141 @@
-"""Functions of one sample that run as machine code, for all lanes of a batch."""
+"""Functions of one sample that run as machine code on CPUs, for all lanes of a batch.
 
-import ctypes
+A `Program` is one JAX primitive. Where it is lowered for a CPU it becomes a call of machine
+code; everywhere else (other devices, exported programs, processes without LLVM) its other form,
+for all lanes at once, takes its place.
+"""
+
 import functools
-import hashlib
+import os
+import threading
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from llvmlite import binding, ir
+from jax.core import ShapedArray
+from jax.extend.core import Primitive
+from jax.interpreters import batching, mlir
 
-from ._emit import Emitter, constant_value
-from ._handler import add_handler
-from ._values import INDEX, POINTER, Memory
-
-_engines: list[Any] = []
-"""Machine code must stay where it is as long as the process lives."""
+SWITCH = "EMPBODY_MACHINE_CODE"
+"""Environment variable: "0" keeps to XLA."""
 
 
-def call(function: Callable[..., Any], arguments: Any, lanes: int) -> Any:
-    """`function` of one sample's arguments, a pytree of arrays, for every lane, which are their
-    last axis (of length 1 where all lanes have the same): results get that axis too. Values
-    only. `function` must be the same object whenever it means the same."""
-    leaves, structure = jax.tree.flatten(arguments)
-    samples = tuple(jax.ShapeDtypeStruct(x.shape[:-1], x.dtype) for x in leaves)
-    name, outs, out_structure = _compiled(function, structure, samples)
+class Program:
+    """A function of one sample, and the same for all lanes.
 
-    @jax.custom_batching.custom_vmap
-    def run(leaves: list[jax.Array]) -> list[jax.Array]:
-        results = [jax.ShapeDtypeStruct((*shape, lanes), dtype) for shape, dtype in outs]
-        return list(jax.ffi.ffi_call(name, results, vmap_method="sequential")(*leaves))
+    `sample` takes a pytree of arrays. `lanes` takes the same with one more axis, the last,
+    for lanes (of length 1 where all have the same), and gives `sample`'s results with that
+    axis. Both must give the same numbers up to rounding; only values are asked for.
+    A program is compared by identity: make it once for what it means.
+    """
 
-    @run.def_vmap
-    def _(size: int, batched: Any, leaves: list[jax.Array]) -> tuple[list, list]:
-        """A batch is more lanes."""
+    def __init__(self, sample: Callable[[Any], Any], lanes: Callable[[Any], Any]) -> None:
+        self.sample, self.lanes = sample, lanes
 
-        def wide(x: jax.Array, flag: bool) -> jax.Array:
-            if not flag and x.shape[-1] == 1:
-                return x
-            x = jnp.moveaxis(x, 0, -2) if flag else x[..., None, :]
-            shape = x.shape[:-2]
-            return jnp.broadcast_to(x, (*shape, size, lanes)).reshape(*shape, size * lanes)
-
-        found = call(
-            function,
-            jax.tree.unflatten(structure, list(map(wide, leaves, batched[0]))),
-            size * lanes,
+    def __call__(self, arguments: Any, lanes: int) -> Any:
+        leaves, structure = jax.tree.flatten(arguments)
+        given = tuple(jax.ShapeDtypeStruct(x.shape[:-1], x.dtype) for x in leaves)
+        shapes = _results(self.sample, structure, given)
+        out, out_structure = jax.tree.flatten(shapes)
+        results = tuple((x.shape, x.dtype) for x in out)
+        found = _primitive.bind(
+            *leaves, program=self, structure=structure, results=results, lanes=lanes
         )
-        split = [
-            jnp.moveaxis(x.reshape(*x.shape[:-1], size, lanes), -2, 0)
-            for x in jax.tree.leaves(found)
-        ]
-        return split, [True] * len(split)
-
-    return jax.tree.unflatten(out_structure, run(leaves))
+        return jax.tree.unflatten(out_structure, found)
 
 
-@functools.cache
-def _compiled(function: Callable, structure: Any, samples: tuple) -> tuple[str, tuple, Any]:
-    given = jax.tree.unflatten(structure, samples)
+@functools.lru_cache(maxsize=256)
+def _results(sample: Callable, structure: Any, given: tuple) -> Any:
+    return jax.eval_shape(sample, jax.tree.unflatten(structure, given))
+
+
+_primitive = Primitive("machine_code")
+_primitive.multiple_results = True
+
+
+@_primitive.def_impl
+def _(*leaves: jax.Array, **params: Any) -> list[jax.Array]:
+    return jax.jit(functools.partial(_primitive.bind, **params))(*leaves)
+
+
+@_primitive.def_abstract_eval
+def _(*avals: Any, results: tuple, lanes: int, **_: Any) -> list[ShapedArray]:
+    return [ShapedArray((*shape, lanes), dtype) for shape, dtype in results]
+
+
+def _batch(leaves: tuple, axes: tuple, *, lanes: int, **params: Any) -> tuple[list, list]:
+    """A batch is more lanes."""
+    size = next(x.shape[axis] for x, axis in zip(leaves, axes, strict=True) if axis is not None)
+
+    def wide(x: jax.Array, axis: int | None) -> jax.Array:
+        if axis is None and x.shape[-1] == 1:
+            return x
+        x = x[..., None, :] if axis is None else jnp.moveaxis(x, axis, -2)
+        shape = x.shape[:-2]
+        return jnp.broadcast_to(x, (*shape, size, lanes)).reshape(*shape, size * lanes)
+
+    wider = [wide(x, axis) for x, axis in zip(leaves, axes, strict=True)]
+    found = _primitive.bind(*wider, lanes=size * lanes, **params)
+    split = [x.reshape(*x.shape[:-1], size, lanes) for x in found]
+    return split, [x.ndim - 2 for x in split]
+
+
+batching.primitive_batchers[_primitive] = _batch
+
+
+def _lower_elsewhere(ctx: Any, *values: Any, program: Program, structure: Any, **_: Any) -> Any:
+    def run(*leaves: jax.Array) -> list[jax.Array]:
+        return jax.tree.leaves(program.lanes(jax.tree.unflatten(structure, leaves)))
+
+    return mlir.lower_fun(run, multiple_results=True)(ctx, *values)
+
+
+def _lower_on_cpu(ctx: Any, *values: Any, **params: Any) -> Any:
+    # An exported program may run where there is no machine code.
+    exported = ctx.module_context.lowering_parameters.for_export
+    name = None if exported else _target(params["program"], params["structure"], ctx.avals_in)
+    if name is None:
+        return _lower_elsewhere(ctx, *values, **params)
+    return jax.ffi.ffi_lowering(name)(ctx, *values)
+
+
+mlir.register_lowering(_primitive, _lower_elsewhere)
+mlir.register_lowering(_primitive, _lower_on_cpu, platform="cpu")
+
+_compiling = threading.Lock()
+
+
+def _target(program: Program, structure: Any, avals: Any) -> str | None:
+    """Name under which XLA knows the machine code; None if there is none."""
+    if os.environ.get(SWITCH, "1") == "0":
+        return None
+    given = tuple(jax.ShapeDtypeStruct(x.shape[:-1], x.dtype) for x in avals)
+    with _compiling:
+        return _compiled(program, structure, given)
+
+
+@functools.lru_cache(maxsize=256)
+def _compiled(program: Program, structure: Any, given: tuple) -> str | None:
+    try:
+        from ._machine import Unsupported, registered
+    except ImportError:
+        _warn("llvmlite is not installed")
+        return None
     with jax.ensure_compile_time_eval():
-        closed, shapes = jax.make_jaxpr(function, return_shape=True)(given)
-    leaves, structure = jax.tree.flatten(shapes)
-    outs = tuple((x.shape, x.dtype) for x in leaves)
-    text = str(closed) + str([np.asarray(c).tobytes() for c in closed.consts])
-    key = hashlib.sha256(text.encode()).hexdigest()[:16]
-    name = f"empbody_{key}"
-    if name not in _registered:
-        _register(name, _machine_code(name, closed))
-    return name, outs, structure
+        closed = jax.make_jaxpr(program.sample)(jax.tree.unflatten(structure, given))
+    try:
+        return registered(closed)
+    except Unsupported as reason:
+        _warn(str(reason))
+        return None
 
 
-_registered: set[str] = set()
-
-
-def _machine_code(name: str, closed: Any) -> int:
-    """Address of a handler for a closed jaxpr."""
-    module = ir.Module(name)
-    jaxpr = closed.jaxpr
-    count, results = len(jaxpr.invars), len(jaxpr.outvars)
-    kind = ir.FunctionType(ir.VoidType(), [INDEX, *([POINTER, INDEX] * (count + results))])
-    sample = ir.Function(module, kind, name)
-    sample.linkage = "internal"
-    sample.attributes.add("noinline")
-    emitter = Emitter(module, sample)
-    lane, *rest = sample.args
-    memories = []
-    for k, var in enumerate([*jaxpr.invars, *jaxpr.outvars]):
-        memories.append(_lane(emitter, rest[2 * k], rest[2 * k + 1], lane, var.aval))
-    consts = [constant_value(emitter, x) for x in closed.consts]
-    # Lanes lie side by side, so those of one sample are far apart: they are fetched once.
-    given = [emitter.fetched(memory) for memory in memories[:count]]
-    found = emitter.run(jaxpr, consts, given)
-    for memory, value in zip(memories[count:], found, strict=True):
-        emitter.fill(memory, value)
-    emitter.finish()
-    handler = add_handler(module, sample, count, results)
-    return _optimised(module, handler)
-
-
-def _lane(emitter: Emitter, data: Any, lanes: Any, lane: Any, aval: Any) -> Memory:
-    """One lane of a buffer."""
-    b = emitter.builder
-    same = b.icmp_signed("==", lanes, INDEX(1))
-    start = b.select(same, INDEX(0), lane)
-    shape = aval.shape
-    strides = []
-    for k in range(len(shape)):
-        below = int(np.prod(shape[k + 1 :], dtype=np.int64))
-        strides.append(lanes if below == 1 else b.mul(lanes, INDEX(below)))
-    whole = Memory((), np.dtype(aval.dtype), data, (), False)
-    first = Memory((1,), whole.dtype, data, (1,), False)
-    return Memory(shape, whole.dtype, emitter.address(first, [start]), tuple(strides), False)
-
-
-@functools.cache
-def _target() -> Any:
-    binding.initialize_native_target()
-    binding.initialize_native_asmprinter()
-    target = binding.Target.from_default_triple()
-    return target.create_target_machine(
-        cpu=binding.get_host_cpu_name(),
-        features=binding.get_host_cpu_features().flatten(),
-        opt=2,
-        jit=True,
+def _warn(reason: str) -> None:
+    warnings.warn(
+        f"wrapped paths run without machine code, several times slower: {reason} "
+        f"({SWITCH}=0 in the environment accepts that)",
+        RuntimeWarning,
+        stacklevel=2,
     )
-
-
-def _optimised(module: ir.Module, handler: str) -> int:
-    machine = _target()
-    module.triple = machine.triple
-    module.data_layout = str(machine.target_data)
-    parsed = binding.parse_assembly(str(module))
-    parsed.verify()
-    options = binding.create_pipeline_tuning_options(speed_level=2)
-    builder = binding.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(parsed, builder)
-    engine = binding.create_mcjit_compiler(parsed, machine)
-    engine.finalize_object()
-    _engines.append(engine)
-    return engine.get_function_address(handler)
-
-
-def _register(name: str, address: int) -> None:
-    capsule = jax.ffi.pycapsule(ctypes.cast(address, ctypes.c_void_p))
-    jax.ffi.register_ffi_target(name, capsule, platform="cpu")
-    _registered.add(name)
-

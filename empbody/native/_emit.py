@@ -153,13 +153,19 @@ class Emitter:
             for index, element in zip(np.ndindex(*x.shape), x.elements, strict=True):
                 self.store(memory, index, element)
             return
-        shape = x.shape
+        # Nested loops would need no divisions; a single one does not if strides are in step.
+        (to, from_), count = (_in_step(y) for y in (memory, x)), size_of(x.shape)
+        if to is None or from_ is None:
+            self._fill_by_index(memory, x)
+            return
+        self.repeat(count, lambda k: self.store(to, [k], self.load(from_, [k])))
 
+    def _fill_by_index(self, memory: Memory, x: Memory) -> None:
         def copy(position: ir.Value) -> None:
-            indices = self._unravelled(position, shape)
+            indices = self._unravelled(position, x.shape)
             self.store(memory, indices, self.load(x, indices))
 
-        self.repeat(size_of(shape), copy)
+        self.repeat(size_of(x.shape), copy)
 
     def constant(self, array: np.ndarray) -> Memory:
         kind = stored_type(array.dtype)
@@ -451,6 +457,19 @@ def _row_of(emitter: Emitter, memory: Memory, position: Element) -> Memory:
     first = Memory((memory.shape[0],), memory.dtype, memory.pointer, memory.strides[:1], True)
     pointer = emitter.address(first, [position])
     return Memory(memory.shape[1:], memory.dtype, pointer, memory.strides[1:], memory.mutable)
+
+
+def _in_step(x: Memory) -> Memory | None:
+    """The same memory with one axis, if its elements are equally far apart."""
+    count = size_of(x.shape)
+    if x.pitch is not None:
+        return Memory((count,), x.dtype, x.pointer, (x.pitch,), x.mutable)
+    if any(isinstance(stride, ir.Value) for stride in x.strides):
+        return None
+    long = [k for k, n in enumerate(x.shape) if n != 1]
+    step = x.strides[long[-1]] if long else 1
+    whole = all(x.strides[k] == step * size_of(x.shape[k + 1 :]) for k in long)
+    return Memory((count,), x.dtype, x.pointer, (step,), x.mutable) if whole else None
 
 
 def _lent(x: Value) -> Value:

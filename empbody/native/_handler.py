@@ -15,7 +15,7 @@ from llvmlite import ir
 from ._values import INDEX, POINTER, Unsupported, opaque
 
 _BYTE, _INT = ir.IntType(8), ir.IntType(32)
-_BLOCK = 16
+_BLOCK = 8
 """Lanes that a thread takes at a time."""
 _METADATA = 1
 

@@ -77,6 +77,8 @@ class Memory:
     mutable: bool
     owned: bool = False
     """Whether this is the only name that the memory still has: then it is changed in place."""
+    pitch: Element | None = None
+    """Distance between neighbours, where all are equally far apart; None if that is not said."""
 
 
 def size_of(shape: tuple[int, ...]) -> int:

@@ -6,6 +6,7 @@ together (`_crowd`). Derivatives are implicit, for all slots at once.
 """
 
 import dataclasses
+import functools
 
 import equinox as eqx
 import jax
@@ -13,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from ..native import Program
 from ._compact import block_size, work_list
 from ._crowd import SEATS, TOGETHER, Seating, joining, seated
 from ._geometry import SurfaceFrames
@@ -22,28 +24,36 @@ from ._pose import SAME, Slot, pose_contacts
 from ._rounds import Row, Table, solve_table
 from ._surfaces import Differentiable, Surfaces, slot_sizes
 
-NATIVE = __import__("os").environ.get("NAT", "1") == "1"
-
 
 def slot_surfaces(plan: Plan, frames: SurfaceFrames, lanes: int) -> Surfaces:
     """The surfaces of all slots."""
     which = np.asarray([slot.surface for slot in plan.slots], dtype=np.int64)
     shape = (3, len(which), lanes)
-    size = frames.size[:, which]
     kinds = np.asarray(plan.kinds)
     cylinder, torus = (jnp.asarray(kinds == k)[:, None] for k in ("cylinder", "torus"))
-    divisors, half = slot_sizes(size, cylinder, torus)
+    size, half = slot_sizes(frames.size[:, which], cylinder, torus)
+    centre = jnp.broadcast_to(frames.centre[:, which], shape)
+    rotation = jnp.broadcast_to(frames.rotation[:, :, which], (3, *shape))
+    return placed_surfaces(plan, centre, rotation, size, half)
+
+
+def placed_surfaces(
+    plan: Plan, centre: Array, rotation: Array, size: Array, half: Array
+) -> Surfaces:
+    """The surfaces of all slots from their numbers."""
+    kinds = np.asarray(plan.kinds)
+    which = [slot.surface for slot in plan.slots]
     side = (plan.sides[:, which] * (kinds != "torus"))[:, :, None]
     return Surfaces(
-        centre=jnp.broadcast_to(frames.centre[:, which], shape),
-        rotation=jnp.broadcast_to(frames.rotation[:, :, which], (3, *shape)),
-        size=divisors,
+        centre=centre,
+        rotation=rotation,
+        size=size,
         half=half,
         side=jnp.asarray(side, size.dtype),
-        cylinder=cylinder,
+        cylinder=jnp.asarray(kinds == "cylinder")[:, None],
         ellipsoid=jnp.asarray(kinds == "ellipsoid")[:, None],
-        torus=torus,
-        has=(*sorted(set(plan.kinds)), *(["side"] if side.any() else [])),
+        torus=jnp.asarray(kinds == "torus")[:, None],
+        has=plan.has,
         rows=tuple(
             (kind, plan.kinds.index(kind), plan.kinds.index(kind) + plan.kinds.count(kind))
             for kind in sorted(set(plan.kinds))
@@ -64,13 +74,24 @@ def touches(
 
 @eqx.filter_custom_jvp
 def _touches(surfaces: Surfaces, begins: Array, ends: Array, exists: Array, plan: Plan) -> Touches:
-    if NATIVE:
-        from ..native._call import call
+    given = Slot(
+        surfaces.centre, surfaces.rotation, surfaces.size, surfaces.half, begins, ends, exists
+    )
+    rows = _program(plan)(given, begins.shape[-1])
+    return _as_touches(rows, begins, ends)
 
-        s = surfaces
-        given = Slot(s.centre, s.rotation, s.size, s.half, begins, ends, exists)
-        rows = call(pose_contacts(plan, s.has), given, begins.shape[-1])
-        return _as_touches(rows, rows[Row.count] > 0.5, begins, ends)
+
+@functools.lru_cache(maxsize=64)
+def _program(plan: Plan) -> Program:
+    return Program(
+        functools.partial(pose_contacts, plan), functools.partial(_contacts_by_blocks, plan)
+    )
+
+
+def _contacts_by_blocks(plan: Plan, given: Slot) -> Float[Array, "13 ns lanes"]:
+    """All lanes at once: rows of contacts, then whether it is the second way."""
+    centre, rotation, size, half, begins, ends, exists = given
+    surfaces = placed_surfaces(plan, centre, rotation, size, half)
     usable = _usable(plan, surfaces, begins, ends, exists)
     a, b = surfaces.local(begins), surfaces.local(ends)
     plain, other, second, unsure = surfaces.options(a, b)
@@ -94,8 +115,7 @@ def _touches(surfaces: Surfaces, begins: Array, ends: Array, exists: Array, plan
         return _alone(wanted, unsure, results, place // seats, place % seats)
 
     if not plan.crowded:
-        rows, turned = alone(solve_table(pick, table, empty, results, block))
-        return _as_touches(rows, turned, begins, ends)
+        return _rows(*alone(solve_table(pick, table, empty, results, block)))
     none = jnp.full((len(plan.crowded), lanes), 0, jnp.int32)
     seating = Seating(jnp.stack([none] * SEATS), none < 0, none)
 
@@ -118,8 +138,11 @@ def _touches(surfaces: Surfaces, begins: Array, ends: Array, exists: Array, plan
     state = (jnp.zeros((), jnp.int32), table, results, empty, usable, seating)
     state = jax.lax.while_loop(lambda state: state[0] < 2, phase, state)
     _, _, results, rows, turned, seating = state
-    rows, turned = seated(plan, rows, turned, results, seating)
-    return _as_touches(rows, turned, begins, ends)
+    return _rows(*seated(plan, rows, turned, results, seating))
+
+
+def _rows(rows: Array, second: Array) -> Array:
+    return jnp.concatenate([rows, second.astype(rows.dtype)[None]])
 
 
 def _usable(plan: Plan, surfaces: Surfaces, begins: Array, ends: Array, exists: Array) -> Array:
@@ -156,12 +179,12 @@ def _alone(
     return jnp.concatenate([on.astype(rows.dtype)[None], rows[1 : Row.came], nobody]), better
 
 
-def _as_touches(rows: Array, second: Array, begins: Array, ends: Array) -> Touches:
+def _as_touches(rows: Array, begins: Array, ends: Array) -> Touches:
     came, went = rows[Row.came].astype(jnp.int32), rows[Row.went].astype(jnp.int32)
     p, q = rows[Row.p], rows[Row.q]
     return Touches(
         on=rows[Row.on] > 0.5,
-        second=second,
+        second=rows[Row.count] > 0.5,
         p=p,
         q=q,
         arc=rows[Row.arc],

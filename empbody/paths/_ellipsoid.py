@@ -28,6 +28,8 @@ _NEAR, _TOLERANCE = 3e-4, 1e-6
 """Angles that the last pass of each kind may correct; what is left is about the square."""
 _NEARBY = 4
 """After so many problems the next one's solution is near the last one's: no coarse passes."""
+_FEW = 3
+"""So few steps of integration that coarse passes with fewer save nothing."""
 _TURN = 0.4
 """Angle that one step of integration may turn."""
 
@@ -97,7 +99,7 @@ def _solve_block(
     def body(loop):
         count, enough, rows = loop
         old = _unpack(rows)
-        fine = jnp.all(old.converged >= 0) | (count >= _PASSES[0])
+        fine = jnp.all(old.converged >= 0) | (count >= _PASSES[0]) | (enough <= _FEW)
         few = jnp.minimum((enough + 2) // 3, enough)
         shot = shoot(f, old.start[0], old.start[1], old.tau, jnp.where(fine, enough, few))
         error = jnp.maximum(jnp.abs(shot.short), jnp.abs(shot.turn))

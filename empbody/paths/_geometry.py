@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, Shaped
 
 from ..kinematics._lanes import lanes_last, select
 from ..kinematics._links import body_placements, compose, lane_jet
-from ..model import Model, PathSet
+from ..model import Model, PathLayout, PathSet
 from ..rhythms import AbstractRhythm, Jet
 from ._plan import Plan
 from ._vectors import turn
@@ -117,16 +117,27 @@ def path_points(
     model: Model, paths: LanePaths, frames: Frames, q: Float[Array, "nq lanes"]
 ) -> Points:
     """World positions of all path points."""
-    layout = model.paths.layout
-    lanes = q.shape[-1]
-    alive = conditions(model, paths, q)
-    local = jnp.broadcast_to(paths.location, (3, layout.n_points, lanes))
-    moving = [point for point, _ in layout.moving]
     location, slope = moving_locations(model, paths, frames, q)
+    alive = conditions(model, paths, q)
+    return placed_points(model.paths.layout, frames, paths.location, location, slope, alive)
+
+
+def placed_points(
+    layout: PathLayout,
+    frames: Frames,
+    location: Float[Array, "3 np #lanes"],
+    moved: Float[Array, "3 nv lanes"],
+    slope: Float[Array, "nv 3 nq lanes"],
+    alive: dict[int, Bool[Array, " lanes"]],
+) -> Points:
+    """World positions of points fixed in bodies and of moving ones."""
+    lanes = moved.shape[-1]
+    local = jnp.broadcast_to(location, (3, layout.n_points, lanes))
+    moving = [point for point, _ in layout.moving]
     if moving:
         table = np.arange(layout.n_points)
         table[moving] = layout.n_points + np.arange(len(moving))
-        local = pick(jnp.concatenate([local, location], axis=1), table)
+        local = pick(jnp.concatenate([local, moved], axis=1), table)
     # Body by body, then back into the paths' order.
     order = sorted(range(layout.n_points), key=lambda point: layout.bodies[point])
     pieces = []
@@ -206,20 +217,26 @@ class SurfaceFrames(eqx.Module):
     size: Float[Array, "3 ns #lanes"]
 
 
-def surface_frames(model: Model, paths: LanePaths, frames: Frames) -> SurfaceFrames:
-    surfaces = model.paths.layout.surfaces
+def surface_frames(
+    layout: PathLayout,
+    frames: Frames,
+    translation: Float[Array, "3 ns #lanes"],
+    rotation: Float[Array, "3 3 ns #lanes"],
+    size: Float[Array, "3 ns #lanes"],
+) -> SurfaceFrames:
+    """Surfaces that stand in bodies, given by translation and rotation there."""
     lanes = max((frame.shape[-1] for frame in frames.values()), default=1)
-    still = jnp.eye(3, 4, dtype=paths.surface_size.dtype)[:, :, None]
-    bodies = sorted({surface.body for surface in surfaces})
+    still = jnp.eye(3, 4, dtype=size.dtype)[:, :, None]
+    bodies = sorted({surface.body for surface in layout.surfaces})
     stacked = [frames[body] if body >= 0 else still for body in bodies]
     stacked = [jnp.broadcast_to(frame, (3, 4, lanes)) for frame in stacked]
-    rows = [bodies.index(surface.body) for surface in surfaces]
+    rows = [bodies.index(surface.body) for surface in layout.surfaces]
     frame = pick(jnp.stack(stacked, axis=2), rows)
-    columns = [turn(frame[:, :3], paths.surface_rotation[:, k]) for k in range(3)]
+    columns = [turn(frame[:, :3], rotation[:, k]) for k in range(3)]
     return SurfaceFrames(
-        centre=turn(frame[:, :3], paths.surface_translation) + frame[:, 3],
+        centre=turn(frame[:, :3], translation) + frame[:, 3],
         rotation=jnp.stack(columns, axis=1),
-        size=paths.surface_size,
+        size=size,
     )
 
 

@@ -1,7 +1,7 @@
 """Lengths, lengthening speeds and moment arms of musculotendon units: the fast path."""
 
 import functools
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -15,13 +15,11 @@ from ..kinematics._lanes import lanes_last, mix
 from ..kinematics._links import LaneTree, lane_jet, link_transforms, screws
 from ..model import Model, PathSet
 from ._effective import strings_from_frames
-from ._contacts import NATIVE
-from ._geometry import Frames, LanePaths, body_frames, conditions, moving_locations
+from ._geometry import LanePaths, body_frames
 from ._opensim import opensim_moment_arms
-from ._plan import plan_of
-from ._pose_pulls import PoseGiven, Structure, pose_rows
 from ._report import require_ranges
-from ._string import pulls, strings, sums, unit_lengths
+from ._rows import path_rows
+from ._string import unit_lengths
 from ._table import table_rows
 
 Coordinates = Float[Array, " nq"]
@@ -131,7 +129,7 @@ def lengths_from_frames(
     """Lengths (m) for given ground-to-body transforms; q moves moving points and decides on
     conditional ones."""
     found, _ = strings_from_frames(model, q, transforms)
-    return unit_lengths(model, found)[:, 0]
+    return unit_lengths(model.paths.layout, found)[:, 0]
 
 
 def _lanes(
@@ -159,83 +157,7 @@ def _lanes(
         origin = jax.lax.stop_gradient(transform[model.topology.order[-1], :, 3])
         screw = screws(tree, transform, origin[None])
         motion = mix(model.topology.ancestors, screw[:, :, None] * jet.jacobian[:, None])
-    given = _Given(paths, frames, q, motion, origin)
-    return _rows(model, given, lengths, arms) if NATIVE else _rows_by_lanes(model, given, lengths, arms)
-
-
-class _Given(NamedTuple):
-    paths: LanePaths
-    frames: Frames
-    q: Float[Array, "nq lanes"]
-    motion: Float[Array, "nj 6 nq lanes"] | None
-    origin: Float[Array, "3 lanes"] | None
-
-
-def _rows_by_lanes(model: Model, given: _Given, lengths: bool, arms: bool) -> Array:
-    """Rows of `_lanes`."""
-    all_strings = strings(model, given.paths, given.frames, given.q)
-    rows = []
-    if lengths:
-        rows.append(unit_lengths(model, all_strings)[None])
-    if arms:
-        assert given.motion is not None
-        assert given.origin is not None
-        size = given.q.shape[-1]
-        rows.append(_virtual_work(model, all_strings, given.motion, given.origin, size))
-    return jnp.concatenate(rows)
-
-
-@eqx.filter_custom_jvp
-def _rows(model: Model, given: _Given, lengths: bool, arms: bool) -> Array:
-    """The same in machine code, pose by pose."""
-    from ..native._call import call
-    layout = model.paths.layout
-    plan = plan_of(layout, model.topology)
-    bodies = sorted(given.frames)
-    size = given.q.shape[-1]
-    points = conditions(model, given.paths, given.q)
-    moved = slope = None
-    if layout.moving:
-        moved, slope = moving_locations(model, given.paths, given.frames, given.q)
-    still = jnp.eye(3, 4, dtype=given.q.dtype)[:, :, None]
-    stacked = [*(given.frames[body] for body in bodies), still]
-    stacked = jnp.stack([jnp.broadcast_to(frame, (3, 4, size)) for frame in stacked])
-    paths = given.paths
-    has = (*sorted(set(plan.kinds)), *(["side"] if plan.sided else []))
-    structure = Structure(plan, layout, (*bodies, -1), has, lengths, arms)
-    alive = jnp.stack([points[p] for p, _ in layout.conditional]) if layout.conditional else None
-    return call(pose_rows(structure), PoseGiven(
-        frames=stacked, location=paths.location, alive=alive, moved=moved, slope=slope,
-        translation=paths.surface_translation, rotation=paths.surface_rotation,
-        size=paths.surface_size, motion=given.motion, origin=given.origin), size)
-
-
-@_rows.def_jvp
-def _rows_jvp(primals: Any, tangents: Any) -> Any:
-    def rows(model: Model, given: _Given) -> Array:
-        return _rows_by_lanes(model, given, *primals[2:])
-    return eqx.filter_jvp(rows, primals[:2], tangents[:2])
-
-
-def _virtual_work(
-    model: Model, all_strings: Any, motion: Float[Array, "nj 6 nq lanes"], origin: Array, size: int
-) -> Float[Array, "nq nm lanes"]:
-    """Virtual work of unit tension: each link's motion per coordinate times its wrench."""
-    found = pulls(model, all_strings, origin)
-    parts, owner = [], []
-    if found.unit:
-        moved = motion.at[np.asarray(found.link)].get(mode="promise_in_bounds")
-        work = sum(moved[:, k] * found.wrench[k][:, None] for k in range(6))
-        parts, owner = [jnp.moveaxis(work, 1, 0)], list(found.unit)  # pyright: ignore
-    layout = model.paths.layout
-    if layout.moving:
-        slope = all_strings.points.slope
-        work = sum(slope[:, k] * found.on_points[k][:, None] for k in range(3))
-        parts.append(jnp.moveaxis(work, 1, 0))  # pyright: ignore
-        owner += [layout.unit_of(point) for point, _ in layout.moving]
-    if not parts:
-        return jnp.zeros((model.nq, model.nm, size), dtype=origin.dtype)
-    return sums(jnp.concatenate(parts, axis=1), owner, model.nm)
+    return path_rows(model, paths, frames, q, lengths, motion, origin)
 
 
 def _function(lengths: bool, arms: bool) -> Any:

@@ -48,12 +48,13 @@ class Plan:
     crowded: tuple[tuple[int, ...], ...]
     """Slots that share a stretch, where there is more than one."""
 
-
     @property
-    def sided(self) -> bool:
-        """Whether any surface has a side."""
-        which = [s.surface for s, kind in zip(self.slots, self.kinds, strict=True) if kind != "torus"]
-        return bool(self.sides[:, which].any())
+    def has(self) -> tuple[str, ...]:
+        """Kinds of surfaces that occur, and "side" if any has one (a torus never does)."""
+        pairs = zip(self.slots, self.kinds, strict=True)
+        sided = [slot.surface for slot, kind in pairs if kind != "torus"]
+        side = ["side"] if self.sides[:, sided].any() else []
+        return (*sorted(set(self.kinds)), *side)
 
 
 @functools.lru_cache(maxsize=64)

@@ -5,7 +5,6 @@ as a program of loops and branches over single strings: made to be turned into m
 (`empbody.native`), where branches that are not taken cost nothing. XLA would run it slowly.
 """
 
-import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -25,7 +24,7 @@ from ._surfaces import Contact, Surfaces
 
 SAME = 1e-9
 """Strings that differ by less (m) are the same one."""
-SECOND, _USABLE, _SHARE, _COLUMNS = 12, 13, 14, 15
+SECOND, _USABLE, SHARE, _COLUMNS = 12, 13, 14, 15
 """Rows after those of `Row`."""
 
 
@@ -97,16 +96,11 @@ class _One(NamedTuple):
     unsure: Bool[Array, ""]
 
 
-@functools.lru_cache(maxsize=64)
-def pose_contacts(plan: Plan, has: tuple[str, ...]) -> Callable[[Slot], Float[Array, "13 ns"]]:
-    """A function of all slots at one pose, last axis of each entry: rows of contacts, then
-    whether it is the second way."""
-
-    def contacts(slots: Slot) -> Float[Array, "13 ns"]:
-        pose = Pose(plan, has, lambda k: jax.tree.map(lambda x: at(x, k), slots))
-        return lax.slice_in_dim(contact_table(pose, slots.begin.dtype), 0, SECOND + 1)
-
-    return contacts
+def pose_contacts(plan: Plan, slots: Slot) -> Float[Array, "13 ns"]:
+    """Of all slots at one pose, last axis of each entry: rows of contacts, then whether it is
+    the second way."""
+    pose = Pose(plan, plan.has, lambda k: jax.tree.map(lambda x: at(x, k), slots))
+    return lax.slice_in_dim(contact_table(pose, slots.begin.dtype), 0, SECOND + 1)
 
 
 def contact_table(pose: Pose, dtype: jnp.dtype) -> Float[Array, "columns ns"]:
@@ -119,9 +113,7 @@ def contact_table(pose: Pose, dtype: jnp.dtype) -> Float[Array, "columns ns"]:
     table = lax.fori_loop(0, count, alone, jnp.zeros((_COLUMNS, count), dtype))
     if len(pose.seats) == 0:
         return table
-    return lax.fori_loop(
-        0, len(pose.seats), lambda row, table: _together(pose, table, row), table
-    )
+    return lax.fori_loop(0, len(pose.seats), lambda row, table: _together(pose, table, row), table)
 
 
 def _put(table: Array, column: Float[Array, " columns"], k: Int[Array, ""]) -> Array:
@@ -265,9 +257,7 @@ def _joined(pose: Pose, table: Array, row: Int[Array, " 3"]) -> Array:
     turned = contact[SECOND] > 0.5
     second = (jnp.stack([turned & False, turned, turned & False]))[:, None]
     wanted = seats.usable & (row >= 0)[:, None]
-    tried = Tried(
-        Tried.nothing(wanted, dtype).rows, jnp.zeros((3, 1), int), jnp.zeros((3, 1), int)
-    )
+    tried = Tried(Tried.nothing(wanted, dtype).rows, jnp.zeros((3, 1), int), jnp.zeros((3, 1), int))
     bearer = contact[: Row.long, None]
     found = settle(seats, seats.left(second), wanted, True, bearer, _one_by_one, tried)
     rows = rows_of(seats, row[:, None], found)[..., 0]

@@ -3,71 +3,30 @@
 The same as `_string` and `_lengths`, written for machine code as `_pose` is.
 """
 
-import functools
-from collections.abc import Callable
-from typing import NamedTuple
-
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from ..model import PathLayout
-from ._plan import Plan
-from ._pose import SECOND, Pose, Slot, at, column, contact_table
+from ._numbers import PathNumbers, Structure
+from ._pose import SECOND, SHARE, Pose, Slot, at, column, contact_table
 from ._rounds import Row
 from ._squeeze import Stretched, slopes
 from ._surfaces import slot_sizes
 from ._vectors import cross, direction, dot, length, turn
 
 
-class PoseGiven(NamedTuple):
-    """What the lengths and arms of one pose follow from."""
-
-    frames: Float[Array, "nb 3 4"]
-    """Of the bodies that paths need, in their order, the ground last."""
-    location: Float[Array, "3 np"]
-    alive: Bool[Array, " nc"] | None
-    """For conditional points: whether the path goes through them."""
-    moved: Float[Array, "3 nv"] | None
-    """Locations of moving points in their bodies, and their slopes in the ground frame."""
-    slope: Float[Array, "nv 3 nq"] | None
-    translation: Float[Array, "3 ns"]
-    rotation: Float[Array, "3 3 ns"]
-    size: Float[Array, "3 ns"]
-    motion: Float[Array, "nj 6 nq"] | None
-    """Motion of each link per coordinate, about the origin; only if arms are asked for."""
-    origin: Float[Array, " 3"] | None
-
-
-class Structure(NamedTuple):
-    """What the program follows from."""
-
-    plan: Plan
-    layout: PathLayout
-    frame_rows: tuple[int, ...]
-    """Bodies in the order of their frames, the ground (-1) last."""
-    has: tuple[str, ...]
-    lengths: bool
-    arms: bool
-
-
-@functools.lru_cache(maxsize=64)
-def pose_rows(structure: Structure) -> Callable[[PoseGiven], Float[Array, "rows nm"]]:
-    """A function of one pose: lengths of all units, then their arms, as asked for."""
-
-    def rows(given: PoseGiven) -> Float[Array, "rows nm"]:
-        return _Program(structure, given).rows()
-
-    return rows
+def pose_rows(structure: Structure, given: PathNumbers) -> Float[Array, "rows nm"]:
+    """Lengths of all units at one pose, then their arms, as asked for."""
+    return _Program(structure, given).rows()
 
 
 class _Program:
-    def __init__(self, structure: Structure, given: PoseGiven) -> None:
+    def __init__(self, structure: Structure, given: PathNumbers) -> None:
         self.structure, self.given = structure, given
         plan, layout = structure.plan, structure.layout
         self.dtype = given.location.dtype
-        order = list(structure.frame_rows)
+        order = list(structure.bodies)
         self._point_frame = np.array([order.index(body) for body in layout.bodies])
         self._surface_frame = np.array([order.index(s.body) for s in layout.surfaces])
         self._condition = np.full(layout.n_points, -1)
@@ -81,7 +40,7 @@ class _Program:
         self._kind = np.array([surface.kind for surface in layout.surfaces])
         self._world = self._points()
         self._surfaces = self._placed()
-        self.pose = Pose(plan, structure.has, self._fetch)
+        self.pose = Pose(plan, plan.has, self._fetch)
 
     # Points and surfaces in the ground frame.
 
@@ -171,7 +130,8 @@ class _Program:
     def rows(self) -> Float[Array, "rows nm"]:
         structure = self.structure
         plan, layout = structure.plan, structure.layout
-        count = structure.lengths + (self.given.motion.shape[-1] if self.given.motion is not None else 0)
+        motion = self.given.motion
+        count = structure.lengths + (0 if motion is None else motion.shape[-1])
         out = jnp.zeros((count, layout.n_units), self.dtype)
         lifted = jnp.zeros((1, len(plan.stretches)), self.dtype)
         if plan.slots:
@@ -194,7 +154,7 @@ class _Program:
         line = at(self._world, end) - at(self._world, begin)
         along = direction(line)
         parts = [length(line)] if self.structure.lengths else []
-        if self.structure.arms:
+        if self.given.motion is not None:
             parts.append(self._on_point(begin, along) + self._on_point(end, -along))
         return self._added(out, self._unit(row), parts)
 
@@ -215,15 +175,21 @@ class _Program:
         parts = []
         if self.structure.lengths:
             parts.append(length(p - before) + arc + jnp.where(last, length(after - q), 0.0))
-        if self.structure.arms:
+        if self.given.motion is not None:
             comes, goes = direction(before - p), direction(after - q)
-            on, second = jnp.ones((1,), bool), own[SECOND] > 0.5
-            extra = slopes(
-                Stretched(
-                    surfaces, slot.begin, slot.end, comes, goes, (p, q, arc, before, after), on,
-                    second,
-                )
-            )  # fmt: skip
+            second = own[SECOND] > 0.5
+            touches = (p, q, arc, slot.begin, slot.end, before, after)
+
+            def squeezed() -> Array:
+                p, q, arc, begin, end, before, after = touches
+                found = (p, q, arc, before, after)
+                here = jnp.ones_like(second)
+                return slopes(Stretched(surfaces, begin, end, comes, goes, found, here, second))
+
+            # Where all of the surface is there, its size does not depend on the ends.
+            held = second & (dot(surfaces.side, surfaces.side) > 0.0)
+            whole = (own[SHARE] == 1.0) & ~held
+            extra = lax.cond(whole[0], lambda: jnp.zeros((3, 2, 1), self.dtype), squeezed)
             extra_a, extra_b = extra[:, 0], extra[:, 1]
             at_begin = jnp.where(first, -comes, 0.0) - extra_a
             at_end = jnp.where(last, -goes, 0.0) - extra_b

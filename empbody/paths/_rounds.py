@@ -63,9 +63,7 @@ def solve_table(
         left = seats.left(second)
         if slot.shape[0] == 1:
             tried = Tried.nothing(wanted, seats.begins.dtype)
-            found, _ = solve_contacts(
-                seats, seats.begins, seats.ends, left, wanted, tried
-            )
+            found, _ = solve_contacts(seats, seats.begins, seats.ends, left, wanted, tried)
         else:
             rows = alone.at[: Row.long, slot[1], lane[1]].get(mode="promise_in_bounds")
             tried = Tried.nothing(wanted, seats.begins.dtype)

@@ -131,14 +131,19 @@ def _fly(n: Array, p: Array, k: Array, energy: Array, steps: int | Array):
     drift = jnp.asarray((*_DRIFT[1:-1], 2 * _DRIFT[-1]), n.dtype)
     kick = jnp.asarray(_KICK, n.dtype)
 
+    twice = 2 * k[:3]
+
     def stage(i, state):
         n, p, total = state
         i = i % len(_KICK)
         square = n[:3] * n[:3]
-        m = 2 * dot(k[:3], square) - energy
-        p = p + kick[i] * ((m[None] - k) * n)
+        m = (twice[0] * square[0] - energy) + twice[1] * square[1] + twice[2] * square[2]
+        # What does not need m is apart, so that little has to wait for it.
+        push = kick[i] * n
+        rest = p - k * push
         total = total + kick[i] * square
-        return n + drift[i] * p, p, total
+        n = (n + drift[i] * rest) + m[None] * (drift[i] * push)
+        return n, rest + m[None] * push, total
 
     n = n + _DRIFT[0] * p
     n, p, total = lax.fori_loop(0, steps * len(_KICK), stage, (n, p, jnp.zeros_like(n[:3])))

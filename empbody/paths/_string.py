@@ -8,9 +8,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from ..model import Model
+from ..model import Model, PathLayout
 from ._contacts import slot_surfaces, touches
-from ._geometry import Frames, LanePaths, Points, path_points, pick, surface_frames
+from ._geometry import (
+    Frames,
+    LanePaths,
+    Points,
+    SurfaceFrames,
+    path_points,
+    pick,
+    surface_frames,
+)
 from ._given import Touches
 from ._plan import Plan, plan_of
 from ._remainder import Left
@@ -43,17 +51,30 @@ class Strings(eqx.Module):
 def strings(model: Model, paths: LanePaths, frames: Frames, q: Float[Array, "nq lanes"]) -> Strings:
     plan = plan_of(model.paths.layout, model.topology)
     points = path_points(model, paths, frames, q)
+    placed = None
+    if plan.slots:
+        placed = surface_frames(
+            model.paths.layout,
+            frames,
+            paths.surface_translation,
+            paths.surface_rotation,
+            paths.surface_size,
+        )
+    return strings_of(plan, points, placed)
+
+
+def strings_of(plan: Plan, points: Points, surfaces: SurfaceFrames | None) -> Strings:
     begins, ends, exists = points.begins(plan), points.ends(plan), points.exists(plan)
-    if not plan.slots:
+    if surfaces is None:
         return Strings(points, begins, ends, exists, None, None, plan)
-    slots = slot_surfaces(plan, surface_frames(model, paths, frames), q.shape[-1])
+    slots = slot_surfaces(plan, surfaces, begins.shape[-1])
     a, b = pick(begins, plan.rows), pick(ends, plan.rows)
     a, b = kept((a, b))
     found = touches(plan, slots, a, b, pick(exists, plan.rows))
     return Strings(points, begins, ends, exists, slots, found, plan)
 
 
-def unit_lengths(model: Model, strings: Strings) -> Float[Array, "nm lanes"]:
+def unit_lengths(layout: PathLayout, strings: Strings) -> Float[Array, "nm lanes"]:
     """Length of every unit (m)."""
     plan = strings.plan
     whole = length(strings.ends - strings.begins)
@@ -63,7 +84,6 @@ def unit_lengths(model: Model, strings: Strings) -> Float[Array, "nm lanes"]:
         over = sums(jnp.where(t.on, piece, 0.0)[None], plan.rows, len(plan.stretches))[0]
         whole = jnp.where(_touched(plan, t), over, whole)
     whole = jnp.where(strings.exists, whole, 0.0)
-    layout = model.paths.layout
     owner = [layout.unit_of(point) for point in plan.stretches]
     return sums(whole[None], owner, layout.n_units)[0]
 
@@ -99,9 +119,9 @@ class Pulls(NamedTuple):
     """Forces on moving points."""
 
 
-def pulls(model: Model, strings: Strings, origin: Float[Array, "3 lanes"]) -> Pulls:
+def pulls(layout: PathLayout, strings: Strings, origin: Float[Array, "3 lanes"]) -> Pulls:
     """What each unit does to each link and moving point; moments about `origin`."""
-    plan, layout = strings.plan, model.paths.layout
+    plan = strings.plan
     straight = direction(strings.ends - strings.begins)
     at_begin, at_end = straight, -straight
     parts: list[tuple[Array, Array, list[tuple[int, int]]]] = []

@@ -17,8 +17,7 @@ from ..kinematics._lanes import mix
 from ..model import AbstractForce, Model, Path, Surface
 from ..rhythms import Identity
 from ._geometry import LanePaths, body_frames
-from ._lengths import _virtual_work
-from ._string import strings, unit_lengths
+from ._rows import path_rows
 
 PerString = Float[Array, " n"]
 
@@ -165,11 +164,11 @@ class PathForce(AbstractForce):
             (motion.bodies[:, :, :3], motion.bodies[:, :, 3]),
         )
         frames = body_frames(carrier, motion.transform[..., None])
-        found = strings(carrier, LanePaths.of(carrier.paths), frames, motion.q[:, None])
         per_joint = motion.screw[:, :, None, None] * motion.jacobian[:, None, :, None]
         moved = mix(carrier.topology.ancestors, per_joint)
-        arms = _virtual_work(carrier, found, moved, motion.origin[:, None], 1)
-        return unit_lengths(carrier, found)[:, 0], arms[..., 0]
+        paths, q = LanePaths.of(carrier.paths), motion.q[:, None]
+        rows = path_rows(carrier, paths, frames, q, True, moved, motion.origin[:, None])[..., 0]
+        return rows[0], rows[1:]
 
     def lengths(self, motion: Motion) -> PerString:
         """Length of every string (m)."""

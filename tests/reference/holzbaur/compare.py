@@ -33,7 +33,7 @@ def ours(q):
     def one(q):
         found, _ = sample_strings(model, q)
         plans.append(found.plan)
-        return unit_lengths(model, found)[:, 0], found.touches.on[:, 0]
+        return unit_lengths(model.paths.layout, found)[:, 0], found.touches.on[:, 0]
 
     lengths, on = jax.jit(lambda q: jax.lax.map(one, q))(q)
     surfaces = [[set() for _ in MUSCLES] for _ in q]

@@ -1,0 +1,94 @@
+"""From a jaxpr to machine code that XLA can call."""
+
+import ctypes
+import functools
+import hashlib
+from typing import Any
+
+import jax
+import numpy as np
+from llvmlite import binding, ir
+
+from ._emit import Emitter, constant_value
+from ._handler import add_handler
+from ._values import INDEX, POINTER, Memory, Unsupported
+
+__all__ = ["Unsupported", "registered"]
+
+_engines: dict[str, Any] = {}
+"""Machine code by name; it must stay where it is as long as the process lives."""
+
+
+def registered(closed: Any) -> str:
+    """Name of a call target that runs a closed jaxpr for every lane."""
+    text = str(closed) + str([np.asarray(x).tobytes() for x in closed.consts])
+    name = f"empbody_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
+    if name not in _engines:
+        module, handler = _module(name, closed)
+        engine = _engine(module)
+        address = ctypes.cast(engine.get_function_address(handler), ctypes.c_void_p)
+        jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(address), platform="cpu")
+        _engines[name] = engine
+    return name
+
+
+def _module(name: str, closed: Any) -> tuple[ir.Module, str]:
+    module = ir.Module(name)
+    jaxpr = closed.jaxpr
+    count, results = len(jaxpr.invars), len(jaxpr.outvars)
+    kind = ir.FunctionType(ir.VoidType(), [INDEX, *([POINTER, INDEX] * (count + results))])
+    sample = ir.Function(module, kind, name)
+    sample.linkage = "internal"
+    emitter = Emitter(module, sample)
+    lane, *rest = sample.args
+    memories = [
+        _lane(emitter, rest[2 * k], rest[2 * k + 1], lane, var.aval)
+        for k, var in enumerate([*jaxpr.invars, *jaxpr.outvars])
+    ]
+    consts = [constant_value(emitter, x) for x in closed.consts]
+    # Lanes lie side by side, so those of one sample are far apart: they are fetched once.
+    given = [emitter.fetched(memory) for memory in memories[:count]]
+    found = emitter.run(jaxpr, consts, given)
+    for memory, value in zip(memories[count:], found, strict=True):
+        emitter.fill(memory, value)
+    emitter.finish()
+    return module, add_handler(module, sample, count, results)
+
+
+def _lane(emitter: Emitter, data: Any, lanes: Any, lane: Any, aval: Any) -> Memory:
+    """One lane of a buffer; the only one, where there is one for all."""
+    b = emitter.builder
+    start = b.select(b.icmp_signed("==", lanes, INDEX(1)), INDEX(0), lane)
+    shape = aval.shape
+    below = [int(np.prod(shape[k + 1 :], dtype=np.int64)) for k in range(len(shape))]
+    strides = tuple(lanes if n == 1 else b.mul(lanes, INDEX(n)) for n in below)
+    dtype = np.dtype(aval.dtype)
+    pointer = emitter.address(Memory((1,), dtype, data, (1,), False), [start])
+    return Memory(shape, dtype, pointer, strides, False, pitch=lanes)
+
+
+@functools.cache
+def _processor() -> Any:
+    """The one that this process runs on."""
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    return binding.Target.from_default_triple().create_target_machine(
+        cpu=binding.get_host_cpu_name(),
+        features=binding.get_host_cpu_features().flatten(),
+        opt=2,
+        jit=True,
+    )
+
+
+def _engine(module: ir.Module) -> Any:
+    processor = _processor()
+    module.triple = processor.triple
+    module.data_layout = str(processor.target_data)
+    parsed = binding.parse_assembly(str(module))
+    parsed.verify()
+    options = binding.create_pipeline_tuning_options(speed_level=2)
+    builder = binding.create_pass_builder(processor, options)
+    builder.getModulePassManager().run(parsed, builder)
+    engine = binding.create_mcjit_compiler(parsed, processor)
+    engine.finalize_object()
+    return engine
