@@ -187,7 +187,7 @@ def _select(emitter: Any, eqn: Any, dtypes: list, row: tuple) -> Element:
     which, *cases = row
     if not isinstance(which, ir.Value):
         return cases[int(which)]
-    if len(cases) == 2 and dtypes[0] == bool:
+    if len(cases) == 2 and np.dtype(dtypes[0]).kind == "b":
         no, yes = _values(emitter, dtypes[1:], tuple(cases))
         return emitter.builder.select(which, yes, no)
     values = _values(emitter, dtypes[1:], tuple(cases))
@@ -216,12 +216,12 @@ def _convert(emitter: Any, eqn: Any, dtypes: list, row: tuple) -> Element:
     target = type_of(new)
     if old == new:
         return x
-    if new == bool:
+    if new.kind == "b":
         zero = ir.Constant(x.type, 0)
         return b.fcmp_unordered("!=", x, zero) if _floats(old) else b.icmp_signed("!=", x, zero)
     if _floats(old) and _floats(new):
         return b.fpext(x, target) if new.itemsize > old.itemsize else b.fptrunc(x, target)
-    unsigned = old == bool or np.issubdtype(old, np.unsignedinteger)
+    unsigned = old.kind == "b" or np.issubdtype(old, np.unsignedinteger)
     if _floats(new):
         return b.uitofp(x, target) if unsigned else b.sitofp(x, target)
     if _floats(old):

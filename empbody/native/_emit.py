@@ -494,9 +494,9 @@ def _placed(jaxpr: Any, var: Any) -> bool:
     """Whether a jaxpr changes an array at indices that are not known."""
     for eqn in jaxpr.eqns:
         name = eqn.primitive.name
-        if name == "dynamic_update_slice" and eqn.invars[0] is var:
-            if any(not isinstance(x, core.Literal) for x in eqn.invars[2:]):
-                return True
+        somewhere = any(not isinstance(x, core.Literal) for x in eqn.invars[2:])
+        if name == "dynamic_update_slice" and eqn.invars[0] is var and somewhere:
+            return True
         for inner, arguments in _inner(eqn):
             for own, given in zip(inner.invars, arguments, strict=True):
                 if given is var and _placed(inner, own):
