@@ -37,7 +37,7 @@ class Program:
     def __call__(self, arguments: Any, lanes: int) -> Any:
         leaves, structure = jax.tree.flatten(arguments)
         given = tuple(jax.ShapeDtypeStruct(x.shape[:-1], x.dtype) for x in leaves)
-        shapes = _results(self.sample, structure, given)
+        _, shapes = _traced(self.sample, structure, given)
         out, out_structure = jax.tree.flatten(shapes)
         results = tuple((x.shape, x.dtype) for x in out)
         found = _primitive.bind(
@@ -47,8 +47,9 @@ class Program:
 
 
 @functools.lru_cache(maxsize=256)
-def _results(sample: Callable, structure: Any, given: tuple) -> Any:
-    return jax.eval_shape(sample, jax.tree.unflatten(structure, given))
+def _traced(sample: Callable, structure: Any, given: tuple) -> tuple[Any, Any]:
+    """The closed jaxpr of one sample, and the shapes of its results."""
+    return jax.make_jaxpr(sample, return_shape=True)(jax.tree.unflatten(structure, given))
 
 
 _primitive = Primitive("machine_code")
@@ -123,10 +124,8 @@ def _compiled(program: Program, structure: Any, given: tuple) -> str | None:
     except ImportError:
         _warn("llvmlite is not installed")
         return None
-    with jax.ensure_compile_time_eval():
-        closed = jax.make_jaxpr(program.sample)(jax.tree.unflatten(structure, given))
     try:
-        return registered(closed)
+        return registered(_traced(program.sample, structure, given)[0])
     except Unsupported as reason:
         _warn(str(reason))
         return None

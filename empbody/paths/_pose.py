@@ -146,8 +146,9 @@ def _alone(one: _One) -> Float[Array, " columns"]:
         lifted = jax.tree.map(lambda x: x[..., None, :], found)
         return rows_of(_lifted(given), slot, lifted)[:, 0, 0]
 
-    none = jnp.zeros((Row.count,), dtype)
-    none = none.at[np.array([Row.converged, Row.came, Row.went])].set(np.array([1.0, -1.0, -1.0]))
+    nothing = np.zeros(Row.count)
+    nothing[[Row.converged, Row.came, Row.went]] = 1.0, -1.0, -1.0
+    none = jnp.asarray(nothing, dtype)
 
     def both(loop: tuple) -> tuple:
         way, first, _ = loop
@@ -276,11 +277,14 @@ def _joined(pose: Pose, table: Array, row: Int[Array, " 3"]) -> Array:
 def _one_by_one(
     seats: Given, begins: Array, ends: Array, left: Left, wanted: Array, tried: Tried
 ) -> tuple[Contact, Tried]:
-    """`solve_contacts` for one seat after the other, where wanted."""
+    """`solve_contacts` for one seat after the other, where wanted; each comes from where the
+    one before it has just been found to go."""
 
-    def one(_: None, seat: tuple) -> tuple[None, tuple[Contact, Tried]]:
+    def one(before: tuple, seat: tuple) -> tuple[tuple, tuple[Contact, Tried]]:
+        met, from_ = before
         given, begins, ends, left, wanted, tried = seat
         tried = Tried(tried.rows, tried.times[0], tried.enough[0])
+        begins = jnp.where(met, from_, begins)
 
         def solve() -> tuple[Contact, Tried]:
             found, known = solve_contacts(given, begins, ends, left, wanted, tried)
@@ -291,9 +295,11 @@ def _one_by_one(
                 tried.rows, tried.times[None], tried.enough[None]
             )
 
-        return None, lax.cond(wanted[0], solve, skip)
+        found, tried = lax.cond(wanted[0], solve, skip)
+        return (met | found.on, jnp.where(found.on, found.q, from_)), (found, tried)
 
     given = (seats, begins, ends, left, wanted, tried)
     given = jax.tree.map(lambda x: jnp.moveaxis(x, -2, 0), given)
-    _, (found, tried) = lax.scan(one, None, given)
+    start = (jnp.zeros((1,), bool), jnp.zeros((3, 1), begins.dtype))
+    _, (found, tried) = lax.scan(one, start, given)
     return jax.tree.map(lambda x: jnp.moveaxis(x, 0, -2), (found, tried))

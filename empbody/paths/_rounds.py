@@ -159,7 +159,7 @@ def settle(
         leap, reach = (jnp.max(jnp.abs(x), axis=(0, 1)) for x in (best - both, shift))
         usable = same & (count > 0) & (leap < _LEAP * reach)
         mixed = jnp.where(usable[None, None], best, both)
-        older, last = history[1], (both, shift, jnp.where(same, 1.0, 0.0))
+        older, last = history[1], (both, shift, same.astype(both.dtype))
         history = (older, last)
         return count + 1, moved, mixed, new, history, tried
 
