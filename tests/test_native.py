@@ -146,7 +146,9 @@ def test_nested_loops_end_each_by_itself():
 
     def sample(x):
         def outer(k, total):
-            inner = lax.while_loop(lambda s: s[1] < x[0] * k, lambda s: (s[0] + 1, s[1] * 2), (0, 1.0))
+            inner = lax.while_loop(
+                lambda s: s[1] < x[0] * k, lambda s: (s[0] + 1, s[1] * 2), (0, 1.0)
+            )
             return total + inner[0]
 
         return lax.fori_loop(0, 20, outer, 0)

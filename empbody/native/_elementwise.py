@@ -1,3 +1,5 @@
+# llvmlite has no types of its own, and what is read out of its code is often wrong.
+# pyright: reportAttributeAccessIssue=false, reportReturnType=false, reportArgumentType=false
 """Machine code of primitives that work number by number."""
 
 from collections.abc import Callable

@@ -1,3 +1,5 @@
+# llvmlite has no types of its own, and what is read out of its code is often wrong.
+# pyright: reportAttributeAccessIssue=false, reportReturnType=false, reportArgumentType=false
 """A jaxpr as machine code for one sample at a time.
 
 XLA runs a function as a chain of kernels, one for each group of array operations. Where arrays

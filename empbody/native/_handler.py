@@ -1,3 +1,5 @@
+# llvmlite has no types of its own, and what is read out of its code is often wrong.
+# pyright: reportAttributeAccessIssue=false, reportReturnType=false, reportArgumentType=false
 """The way from XLA into machine code: a handler of its foreign function interface.
 
 A handler gets a frame with the buffers of arguments and results. All are (..., lanes), those

@@ -1,6 +1,10 @@
+# llvmlite has no types of its own, and what is read out of its code is often wrong.
+# pyright: reportAttributeAccessIssue=false, reportReturnType=false, reportArgumentType=false
 """From a jaxpr to machine code that XLA can call."""
 
+import contextlib
 import ctypes
+import ctypes.util
 import functools
 import hashlib
 from typing import Any
@@ -86,9 +90,35 @@ def _engine(module: ir.Module) -> Any:
     module.data_layout = str(processor.target_data)
     parsed = binding.parse_assembly(str(module))
     parsed.verify()
+    _find_functions(parsed)
     options = binding.create_pipeline_tuning_options(speed_level=2)
     builder = binding.create_pass_builder(processor, options)
     builder.getModulePassManager().run(parsed, builder)
     engine = binding.create_mcjit_compiler(parsed, processor)
     engine.finalize_object()
     return engine
+
+
+def _find_functions(parsed: Any) -> None:
+    """LLVM ends the process if a function of the C library is not there: so look first."""
+    for function in parsed.functions:
+        name = function.name
+        if not function.is_declaration or name.startswith("llvm."):
+            continue
+        if binding.address_of_symbol(name) is not None:
+            continue
+        found = [getattr(library, name, None) for library in _c_libraries()]
+        found = [x for x in found if x is not None]
+        if not found:
+            raise Unsupported(f"the C library has no {name}")
+        binding.add_symbol(name, ctypes.cast(found[0], ctypes.c_void_p).value)
+
+
+@functools.cache
+def _c_libraries() -> list[Any]:
+    names = [None, *map(ctypes.util.find_library, ("c", "m", "msvcrt", "ucrtbase"))]
+    out = []
+    for name in dict.fromkeys(names):
+        with contextlib.suppress(OSError, TypeError):
+            out.append(ctypes.CDLL(name))
+    return out

@@ -1,3 +1,5 @@
+# llvmlite has no types of its own, and what is read out of its code is often wrong.
+# pyright: reportAttributeAccessIssue=false, reportReturnType=false, reportArgumentType=false
 """Machine code of primitives that move numbers about, and of sums over axes."""
 
 from collections.abc import Callable, Sequence

@@ -1,3 +1,5 @@
+# llvmlite has no types of its own, and what is read out of its code is often wrong.
+# pyright: reportAttributeAccessIssue=false, reportReturnType=false, reportArgumentType=false
 """Arrays while a jaxpr is turned into machine code: numbers by themselves, or memory."""
 
 from dataclasses import dataclass
