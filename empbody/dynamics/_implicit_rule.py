@@ -160,7 +160,8 @@ def _shapes(plain: Callable, *avals: Any, **params: Any) -> list[Any]:
     return _traced(plain, avals, tuple(params.items())).out_avals
 
 
-def _compiled(plain: Callable, *inputs: Any, **params: Any) -> list[Array]:
+def _compiled(plain: Callable, *inputs: Any, **params: Any) -> list[Any]:
+    """Arrays, and what JAX has found to be constant."""
     avals = tuple(jax.typeof(x) for x in inputs)
     return jaxpr_as_fun(_traced(plain, avals, tuple(params.items())))(*inputs)
 
