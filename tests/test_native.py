@@ -141,6 +141,97 @@ def test_loops_branches_and_tables():
     check(sample, x, 33, rtol=1e-13)
 
 
+def put(table, value, index):
+    return lax.dynamic_update_index_in_dim(table, value, index, 0)
+
+
+SHARED = {
+    "both carries are one table": lambda a, b, k: lax.fori_loop(
+        0, 4, lambda n, c: (put(c[0], b[0], n), put(c[1], b[1], n + 1)), (a, a)
+    ),
+    "carry and constant": lambda a, b, k: lax.fori_loop(
+        0, 4, lambda n, c: put(c, a[n] + a[(n + 3) % 5] + c[n], n + 1), a
+    ),
+    "carry and rows": lambda a, b, k: lax.scan(lambda c, x: (put(c, x + 1.0, k), c[:3] + x), a, a),
+    "exchanged": lambda a, b, k: lax.fori_loop(0, 3, lambda n, c: (c[1], c[0]), (a, b)),
+    "handed on": lambda a, b, k: lax.fori_loop(
+        0, 3, lambda n, c: (put(c[0], 1.0 * n, k), c[0]), (a, b)
+    ),
+    "exchanged in a branch": lambda a, b, k: lax.cond(
+        a[0] > b[0],
+        lambda a, b: (put(a, 1.0, k), put(b, 2.0, k)),
+        lambda a, b: (b, a),
+        a,
+        b,
+    ),
+    "part of it in a branch": lambda a, b, k: lax.cond(
+        a[0] > b[0], lambda a: (a, b[:3]), lambda a: (b, a[1:4]), a
+    ),
+    "kept before a change": lambda a, b, k: (
+        lax.optimization_barrier(a),
+        put(a, 9.0, k),
+        lax.scan(lambda c, _: (a, None), b, None, length=1)[0],
+        jax.jit(lambda x, y: (put(x, 1.0, k), y))(a, a),
+    ),
+    "turned": lambda a, b, k: lax.fori_loop(
+        0, 3, lambda n, c: put(c, b[:9], n).T, jnp.broadcast_to(a[0], (9, 9))
+    ),
+}
+
+
+@pytest.mark.parametrize("size", [10, 100])
+@pytest.mark.parametrize("name", SHARED)
+def test_tables_with_several_names(name, size):
+    """A table is changed in place only where nobody else looks at it any more."""
+    x = jnp.asarray(RNG.uniform(-1.0, 1.0, (3, 12)))
+
+    def sample(x):
+        k = (x[2] > 0).astype(int) * 3 + 1
+        a, b = (put(jnp.broadcast_to(y, (size,)), y + x[2], k) for y in x[:2])
+        return SHARED[name](a, b, k)
+
+    check(sample, x, 12)
+
+
+def test_whole_numbers_at_their_limits():
+    low = np.iinfo(np.int64).min
+    x = jnp.asarray([[3, low, 7, -7, 0], [0, -1, -2, 2, 5]])
+
+    def sample(x):
+        small = x.astype(jnp.uint8)
+        return (
+            lax.div(x[0], x[1]), lax.rem(x[0], x[1]), lax.max(x[0] > 1, x[1] > 1),
+            lax.div(small[0], small[1] + jnp.uint8(1)), lax.max(small[0], small[1]),
+            (jnp.asarray([np.nan, 1e30, -1e30, 2.7]) * x[1]).astype(jnp.int32),
+        )  # fmt: skip
+
+    check(sample, x, 5)
+
+
+def test_equal_programs_with_other_constants():
+    """The code of an inner function is not told by its text."""
+    x = jnp.ones((3, 2))
+    for constant in (np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 4.0])):
+        check(lambda x, c=constant: jax.jit(lambda y: y * c)(x), x, 2)
+
+
+def test_arrays_without_elements_and_beyond_the_stack():
+    x = jnp.asarray(RNG.normal(size=(10, 9)))
+    check(lambda x: (jnp.concatenate([x[:0], x[2:]]), x[3:3]), x, 9)
+    made = program(lambda x: lax.fori_loop(0, 3, lambda k, t: put(t, x[0], k), jnp.zeros(99_999)))
+    with pytest.warns(RuntimeWarning, match="bytes of tables"):
+        jax.jit(lambda x: made(x, 9)).lower(x)
+
+
+def test_without_jit_and_with_wrong_lanes():
+    made = program(jnp.sin)
+    x = jnp.ones((2, 3))
+    with jax.disable_jit():
+        np.testing.assert_allclose(made(x, 3), jnp.sin(x), rtol=1e-15)
+    with pytest.raises(ValueError, match="neither 1 nor 5 lanes"):
+        made(x, 5)
+
+
 def test_nested_loops_end_each_by_itself():
     x = jnp.asarray(RNG.uniform(1.0, 50.0, (1, 100)))
 

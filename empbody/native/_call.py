@@ -36,8 +36,11 @@ class Program:
 
     def __call__(self, arguments: Any, lanes: int) -> Any:
         leaves, structure = jax.tree.flatten(arguments)
+        for x in leaves:
+            if x.shape[-1] not in (1, lanes):
+                raise ValueError(f"an argument of shape {x.shape} has neither 1 nor {lanes} lanes")
         given = tuple(jax.ShapeDtypeStruct(x.shape[:-1], x.dtype) for x in leaves)
-        _, shapes = _traced(self.sample, structure, given)
+        _, shapes = _traced(self.sample, structure, given, jax.config.read("jax_enable_x64"))
         out, out_structure = jax.tree.flatten(shapes)
         results = tuple((x.shape, x.dtype) for x in out)
         found = _primitive.bind(
@@ -47,8 +50,8 @@ class Program:
 
 
 @functools.lru_cache(maxsize=256)
-def _traced(sample: Callable, structure: Any, given: tuple) -> tuple[Any, Any]:
-    """The closed jaxpr of one sample, and the shapes of its results."""
+def _traced(sample: Callable, structure: Any, given: tuple, x64: bool) -> tuple[Any, Any]:
+    """The closed jaxpr of one sample, and the shapes of its results; it depends on `x64`."""
     return jax.make_jaxpr(sample, return_shape=True)(jax.tree.unflatten(structure, given))
 
 
@@ -58,7 +61,8 @@ _primitive.multiple_results = True
 
 @_primitive.def_impl
 def _(*leaves: jax.Array, **params: Any) -> list[jax.Array]:
-    return jax.jit(functools.partial(_primitive.bind, **params))(*leaves)
+    """Operation by operation: only where jit is off, or JAX looks for what makes a NaN."""
+    return _all_lanes(*leaves, **params)
 
 
 @_primitive.def_abstract_eval
@@ -86,10 +90,16 @@ def _batch(leaves: tuple, axes: tuple, *, lanes: int, **params: Any) -> tuple[li
 batching.primitive_batchers[_primitive] = _batch
 
 
-def _lower_elsewhere(ctx: Any, *values: Any, program: Program, structure: Any, **_: Any) -> Any:
-    def run(*leaves: jax.Array) -> list[jax.Array]:
-        return jax.tree.leaves(program.lanes(jax.tree.unflatten(structure, leaves)))
+def _all_lanes(
+    *leaves: jax.Array, program: Program, structure: Any, lanes: int, **_: Any
+) -> list[jax.Array]:
+    """The other form."""
+    found = jax.tree.leaves(program.lanes(jax.tree.unflatten(structure, leaves)))
+    return [jnp.broadcast_to(x, (*x.shape[:-1], lanes)) for x in found]
 
+
+def _lower_elsewhere(ctx: Any, *values: Any, **params: Any) -> Any:
+    run = functools.partial(_all_lanes, **params)
     return mlir.lower_fun(run, multiple_results=True)(ctx, *values)
 
 
@@ -105,7 +115,7 @@ def _lower_on_cpu(ctx: Any, *values: Any, **params: Any) -> Any:
 mlir.register_lowering(_primitive, _lower_elsewhere)
 mlir.register_lowering(_primitive, _lower_on_cpu, platform="cpu")
 
-_compiling = threading.Lock()
+_compiling = threading.RLock()
 
 
 def _target(program: Program, structure: Any, avals: Any) -> str | None:
@@ -114,20 +124,21 @@ def _target(program: Program, structure: Any, avals: Any) -> str | None:
         return None
     given = tuple(jax.ShapeDtypeStruct(x.shape[:-1], x.dtype) for x in avals)
     with _compiling:
-        return _compiled(program, structure, given)
+        return _compiled(program, structure, given, jax.config.read("jax_enable_x64"))
 
 
 @functools.lru_cache(maxsize=256)
-def _compiled(program: Program, structure: Any, given: tuple) -> str | None:
+def _compiled(program: Program, structure: Any, given: tuple, x64: bool) -> str | None:
     try:
-        from ._machine import Unsupported, registered
+        from ._machine import registered
     except ImportError:
         _warn("llvmlite is not installed")
         return None
+    closed, _ = _traced(program.sample, structure, given, x64)
     try:
-        return registered(_traced(program.sample, structure, given)[0])
-    except Unsupported as reason:
-        _warn(str(reason))
+        return registered(closed)
+    except Exception as reason:  # whatever it is, there is another way
+        _warn(f"{type(reason).__name__}: {reason}")
         return None
 
 

@@ -39,7 +39,7 @@ def elementwise(emitter: Any, eqn: Any, operands: list[Small]) -> Small | None:
         found = _KNOWN[name](*(x.numpy() for x in operands))
         return Small.of(np.broadcast_to(found, out.shape).astype(out.dtype))
     if known and name == "convert_element_type":
-        return Small.of(operands[0].numpy().astype(out.dtype))
+        return Small.of(_converted(operands[0].numpy(), np.dtype(out.dtype)))
     one = _ONE.get(name)
     if one is None and name in _LIBRARY:
         one = _library
@@ -68,6 +68,16 @@ def _floats(dtype: Any) -> bool:
     return np.issubdtype(dtype, np.floating)
 
 
+def _unsigned(dtype: Any) -> bool:
+    return np.dtype(dtype).kind in "ub"
+
+
+def _compared(emitter: Any, dtype: Any, order: str, x: ir.Value, y: ir.Value) -> ir.Value:
+    """Whole numbers and truth values."""
+    b = emitter.builder
+    return (b.icmp_unsigned if _unsigned(dtype) else b.icmp_signed)(order, x, y)
+
+
 def _arithmetic(on_floats: str, on_integers: str) -> Callable:
     def one(emitter: Any, eqn: Any, dtypes: list, row: tuple) -> Element:
         values = _values(emitter, dtypes, row)
@@ -82,9 +92,7 @@ def _compare(emitter: Any, eqn: Any, dtypes: list, row: tuple) -> Element:
     order = _ORDERS[eqn.primitive.name]
     values = _values(emitter, dtypes, row)
     if not _floats(dtypes[0]):
-        signed = np.issubdtype(dtypes[0], np.signedinteger)
-        compare = emitter.builder.icmp_signed if signed else emitter.builder.icmp_unsigned
-        return compare(order, *values)
+        return _compared(emitter, dtypes[0], order, *values)
     # Only `ne` is true of what is not a number.
     compare = emitter.builder.fcmp_unordered if order == "!=" else emitter.builder.fcmp_ordered
     return compare(order, *values)
@@ -95,7 +103,7 @@ def _extreme(order: str) -> Callable:
         x, y = _values(emitter, dtypes, row)
         b = emitter.builder
         if not _floats(dtypes[0]):
-            return b.select(b.icmp_signed(order, x, y), x, y)
+            return b.select(_compared(emitter, dtypes[0], order, x, y), x, y)
         # x also where it is not a number; y where that is not.
         return b.select(b.fcmp_unordered(order, x, y), b.select(_is_nan(b, y), y, x), y)
 
@@ -132,8 +140,8 @@ def _sign(emitter: Any, eqn: Any, dtypes: list, row: tuple) -> Element:
     zero = ir.Constant(x.type, 0)
     one, minus = ir.Constant(x.type, 1), ir.Constant(x.type, -1)
     if not _floats(dtypes[0]):
-        below = b.select(b.icmp_signed("<", x, zero), minus, zero)
-        return b.select(b.icmp_signed(">", x, zero), one, below)
+        below = b.select(_compared(emitter, dtypes[0], "<", x, zero), minus, zero)
+        return b.select(_compared(emitter, dtypes[0], ">", x, zero), one, below)
     below = b.select(b.fcmp_ordered("<", x, zero), minus, x)
     return b.select(b.fcmp_ordered(">", x, zero), one, below)
 
@@ -195,7 +203,7 @@ def _select(emitter: Any, eqn: Any, dtypes: list, row: tuple) -> Element:
     values = _values(emitter, dtypes[1:], tuple(cases))
     found, b = values[-1], emitter.builder
     for k in reversed(range(len(values) - 1)):
-        here = b.icmp_signed("==", which, ir.Constant(which.type, k))
+        here = b.icmp_signed("<=", which, ir.Constant(which.type, k))
         found = b.select(here, values[k], found)
     return found
 
@@ -206,10 +214,35 @@ def _clamp(emitter: Any, eqn: Any, dtypes: list, row: tuple) -> Element:
     return _extreme("<")(emitter, eqn, [dtypes[1], dtypes[2]], (raised, high))
 
 
-def _remainder(emitter: Any, eqn: Any, dtypes: list, row: tuple) -> Element:
-    values = _values(emitter, dtypes, row)
-    b = emitter.builder
-    return b.frem(*values) if _floats(dtypes[0]) else b.srem(*values)
+def _divided(remainder: bool) -> Callable:
+    def one(emitter: Any, eqn: Any, dtypes: list, row: tuple) -> Element:
+        x, y = _values(emitter, dtypes, row)
+        b = emitter.builder
+        if _floats(dtypes[0]):
+            return b.frem(x, y) if remainder else b.fdiv(x, y, flags=_FUSE)
+        # Processors stop at divisions by zero, and of the least number by -1; XLA does not.
+        zero, minus = ir.Constant(y.type, 0), ir.Constant(y.type, -1)
+        none = b.icmp_signed("==", y, zero)
+        if _unsigned(dtypes[0]):
+            safe = b.select(none, ir.Constant(y.type, 1), y)
+            found = b.urem(x, safe) if remainder else b.udiv(x, safe)
+            return b.select(none, x if remainder else minus, found)
+        back = b.icmp_signed("==", y, minus)
+        safe = b.select(b.or_(none, back), ir.Constant(y.type, 1), y)
+        found = b.srem(x, safe) if remainder else b.sdiv(x, safe)
+        found = b.select(back, zero if remainder else b.neg(x), found)
+        return b.select(none, x if remainder else minus, found)
+
+    return one
+
+
+def _converted(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """As XLA has it: nothing is 0, and what is too large is the largest."""
+    if x.dtype.kind != "f" or dtype.kind not in "iu":
+        return x.astype(dtype)
+    limits = np.iinfo(dtype)
+    whole = [0 if np.isnan(v) else min(max(v, limits.min), limits.max) for v in x.reshape(-1)]
+    return np.array([int(v) for v in whole], dtype).reshape(x.shape)
 
 
 def _convert(emitter: Any, eqn: Any, dtypes: list, row: tuple) -> Element:
@@ -227,7 +260,7 @@ def _convert(emitter: Any, eqn: Any, dtypes: list, row: tuple) -> Element:
     if _floats(new):
         return b.uitofp(x, target) if unsigned else b.sitofp(x, target)
     if _floats(old):
-        return b.fptosi(x, target)
+        return emitter.saturated(x, target, new.kind == "u")
     if target.width == x.type.width:
         return x
     if target.width < x.type.width:
@@ -239,9 +272,9 @@ _ONE: dict[str, Callable] = {
     "add": _arithmetic("fadd", "add"),
     "sub": _arithmetic("fsub", "sub"),
     "mul": _arithmetic("fmul", "mul"),
-    "div": _arithmetic("fdiv", "sdiv"),
+    "div": _divided(False),
     "add_any": _arithmetic("fadd", "add"),
-    "rem": _remainder,
+    "rem": _divided(True),
     "max": _extreme(">"),
     "min": _extreme("<"),
     "and": _logic("and_"),

@@ -36,6 +36,8 @@ _SMALL = 64
 """Arrays of so many elements at most are kept as numbers by themselves."""
 _FETCHED = 4
 """The same for arguments, which are mostly indexed."""
+_STACK = 2**18
+"""Bytes that a sample may take of a thread's stack."""
 _UNROLLED = 1
 """Loops of so many turns at most are written out."""
 _CALLS = {
@@ -55,6 +57,7 @@ class Emitter:
 
     def __init__(self, module: ir.Module, function: ir.Function) -> None:
         self.module, self.function = module, function
+        self._taken = 0
         self._stack = ir.IRBuilder(function.append_basic_block("stack"))
         self._start = function.append_basic_block("start")
         self.builder = ir.IRBuilder(self._start)
@@ -76,12 +79,22 @@ class Emitter:
         found = self.value(x, dtype)
         if found.type.width == INDEX.width:
             return found
-        return self.builder.sext(found, INDEX)
+        unsigned = np.dtype(dtype).kind in "ub"
+        return (self.builder.zext if unsigned else self.builder.sext)(found, INDEX)
 
     def call(self, name: str, values: list[ir.Value]) -> ir.Value:
         """An LLVM intrinsic."""
         kind = values[0].type
         return self.builder.call(self.module.declare_intrinsic(name, [kind]), values)
+
+    def saturated(self, x: ir.Value, target: ir.Type, unsigned: bool) -> ir.Value:
+        """A whole number from a float: nothing is 0, and what is too large is the largest."""
+        kinds = f"i{target.width}.{x.type.intrinsic_name}"
+        name = f"llvm.fpto{'ui' if unsigned else 'si'}.sat.{kinds}"
+        found = self.module.globals.get(name)
+        if found is None:
+            found = ir.Function(self.module, ir.FunctionType(target, [x.type]), name)
+        return self.builder.call(found, [x])
 
     def library(self, name: str, values: list[ir.Value]) -> ir.Value:
         """A function of the C library."""
@@ -98,6 +111,9 @@ class Emitter:
     def room(self, shape: tuple[int, ...], dtype: Any) -> Memory:
         """Memory on the stack."""
         kind = ir.ArrayType(stored_type(dtype), max(size_of(shape), 1))
+        self._taken += np.dtype(dtype).itemsize * size_of(shape)
+        if self._taken > _STACK:
+            raise Unsupported(f"more than {_STACK} bytes of tables")
         pointer = opaque(self._stack.alloca(kind))
         pointer.align = 16
         return Memory(shape, np.dtype(dtype), pointer, c_strides(shape), True, True)
@@ -184,6 +200,8 @@ class Emitter:
 
     def repeat(self, count: int, body: Callable[[ir.Value], None]) -> None:
         """A loop over numbers from zero."""
+        if count == 0:
+            return
         b = self.builder
         before = b.block
         loop, after = (self.function.append_basic_block(name) for name in ("copy", "copied"))
@@ -223,6 +241,12 @@ class Emitter:
 
         for now, eqn in enumerate(jaxpr.eqns):
             operands = [read(atom, now) for atom in eqn.invars]
+            # Twice in one equation: nobody's own.
+            names = [id(atom) for atom in eqn.invars]
+            operands = [
+                x if names.count(name) == 1 else _lent(x)
+                for x, name in zip(operands, names, strict=True)
+            ]
             for var, value in zip(eqn.outvars, self.equation(eqn, operands), strict=True):
                 known[var] = value
         end = len(jaxpr.eqns)
@@ -241,7 +265,7 @@ class Emitter:
         if name == "cond":
             return self._cond(eqn, operands)
         if name == "optimization_barrier":
-            return operands
+            return [self._fresh(x) for x in operands]
         found = structural(self, eqn, operands)
         if found is not None:
             return found
@@ -300,20 +324,31 @@ class Emitter:
 
     def _closed(self, carried: list[Value], phis: list, results: Sequence[Value]) -> None:
         """The end of a loop's body: what its next turn starts from."""
-        for old, new in zip(carried, results, strict=True):
-            if isinstance(old, Memory) and (
-                isinstance(new, Small) or new.pointer is not old.pointer
-            ):
-                self.fill(old, new)
-        # Filling makes new blocks, so it comes first.
+        # Everything is read before anything is overwritten, and filling makes new blocks.
         numbers = [
             self.small(new)
             for old, new in zip(carried, results, strict=True)
             if isinstance(old, Small)
         ]
+        self._fill_all(
+            [(x, y) for x, y in zip(carried, results, strict=True) if isinstance(x, Memory)]
+        )
         for (own, dtype), new in zip(phis, numbers, strict=True):
             for phi, element in zip(own, new.elements, strict=True):
                 phi.add_incoming(self.value(element, dtype), self.builder.block)
+
+    def _fill_all(self, pairs: list[tuple[Memory, Value]]) -> None:
+        """Several arrays at once, each as it was before."""
+        pairs = [(to, x) for to, x in pairs if not _same(to, x)]
+        roots = [_root(to.pointer) for to, _ in pairs]
+        staged = [
+            self.copied(x)
+            if isinstance(x, Memory) and any(_root(x.pointer) is r for r in roots)
+            else x
+            for _, x in pairs
+        ]
+        for (to, _), x in zip(pairs, staged, strict=True):
+            self.fill(to, x)
 
     def _while(self, eqn: Any, operands: list[Value]) -> list[Value]:
         params, b = eqn.params, self.builder
@@ -360,7 +395,7 @@ class Emitter:
 
         if length <= _UNROLLED:
             for position in range(length):
-                values = turn(position, values)
+                values = [self._fresh(x) for x in turn(position, values)]
         else:
             values = self._counted(length, values, turn)
         stacked = [self.small(x) if size_of(x.shape) <= _SMALL else x for x in outs]
@@ -377,7 +412,10 @@ class Emitter:
         position.add_incoming(INDEX(0), before)
         carried, phis = self._carried(values, before)
         results = turn(position, carried)
-        results = [x if isinstance(x, Memory) else self.small(x) for x in results]
+        results = [
+            new if isinstance(old, Memory) else self.small(new)
+            for old, new in zip(carried, results, strict=True)
+        ]
         self._closed(carried, phis, results)
         following = b.add(position, INDEX(1))
         position.add_incoming(following, b.block)
@@ -421,18 +459,18 @@ class Emitter:
             b.position_at_end(block)
             jaxpr, consts = _opened(self, branch)
             results = self.run(jaxpr, consts, arguments)
+            first, to_fill = branch is branches[0], []
             for k, aval in enumerate(outs):
                 own = results[k]
-                mine = isinstance(own, Memory) and own.owned
-                first = branch is branches[0]
+                mine = isinstance(own, Memory) and own.owned and _root(own.pointer) is own.pointer
                 if places[k] is None and (size_of(aval.shape) <= _SMALL and not (mine and first)):
                     results[k] = self.small(own)
                     continue
                 # What is in memory ends up in one place, whichever branch is taken.
                 if places[k] is None:
                     places[k] = own if mine else self.room(aval.shape, aval.dtype)  # pyright: ignore
-                if isinstance(own, Small) or own.pointer is not places[k].pointer:  # pyright: ignore
-                    self.fill(places[k], own)  # pyright: ignore
+                to_fill.append((places[k], own))
+            self._fill_all(to_fill)
             ends.append((b.block, results))
             b.branch(after)
         b.position_at_end(after)
@@ -444,7 +482,9 @@ class Emitter:
                 continue
             elements = []
             for column in zip(*(results[k].elements for _, results in ends), strict=True):  # pyright: ignore
-                if not any(isinstance(x, ir.Value) for x in column) and len(set(column)) == 1:
+                known = not any(isinstance(x, ir.Value) for x in column)
+                # Zeros of either sign are equal, but not the same.
+                if known and len(set(map(repr, column))) == 1:
                     elements.append(column[0])
                     continue
                 phi = b.phi(type_of(aval.dtype))
@@ -472,6 +512,17 @@ def _in_step(x: Memory) -> Memory | None:
     step = x.strides[long[-1]] if long else 1
     whole = all(x.strides[k] == step * size_of(x.shape[k + 1 :]) for k in long)
     return Memory((count,), x.dtype, x.pointer, (step,), x.mutable) if whole else None
+
+
+def _root(pointer: Any) -> Any:
+    """Where the memory begins that a pointer leads into."""
+    while isinstance(pointer, ir.instructions.GEPInstr):
+        pointer = pointer.pointer
+    return pointer
+
+
+def _same(x: Memory, y: Value) -> bool:
+    return isinstance(y, Memory) and x.pointer is y.pointer and x.strides == y.strides
 
 
 def _lent(x: Value) -> Value:

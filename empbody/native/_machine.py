@@ -17,31 +17,29 @@ from ._emit import Emitter, constant_value
 from ._handler import add_handler
 from ._values import INDEX, POINTER, Memory, Unsupported
 
-__all__ = ["Unsupported", "registered"]
-
 _engines: dict[str, Any] = {}
 """Machine code by name; it must stay where it is as long as the process lives."""
 
 
 def registered(closed: Any) -> str:
     """Name of a call target that runs a closed jaxpr for every lane."""
-    text = str(closed) + str([np.asarray(x).tobytes() for x in closed.consts])
-    name = f"empbody_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
+    module, handler = _module(closed)
+    # The name tells the code, so that XLA may keep compiled programs from process to process.
+    name = f"empbody_{hashlib.sha256(str(module).encode()).hexdigest()[:24]}"
     if name not in _engines:
-        module, handler = _module(name, closed)
-        engine = _engine(module)
+        engine = _engines[name] = _engine(module)
         address = ctypes.cast(engine.get_function_address(handler), ctypes.c_void_p)
         jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(address), platform="cpu")
-        _engines[name] = engine
     return name
 
 
-def _module(name: str, closed: Any) -> tuple[ir.Module, str]:
-    module = ir.Module(name)
+def _module(closed: Any) -> tuple[ir.Module, str]:
+    """The code, and the name of its entry."""
+    module = ir.Module("empbody")
     jaxpr = closed.jaxpr
     count, results = len(jaxpr.invars), len(jaxpr.outvars)
     kind = ir.FunctionType(ir.VoidType(), [INDEX, *([POINTER, INDEX] * (count + results))])
-    sample = ir.Function(module, kind, name)
+    sample = ir.Function(module, kind, "sample")
     sample.linkage = "internal"
     emitter = Emitter(module, sample)
     lane, *rest = sample.args
@@ -71,9 +69,8 @@ def _lane(emitter: Emitter, data: Any, lanes: Any, lane: Any, aval: Any) -> Memo
     return Memory(shape, dtype, pointer, strides, False, pitch=lanes)
 
 
-@functools.cache
 def _processor() -> Any:
-    """The one that this process runs on."""
+    """The one that this process runs on; an engine takes it for its own."""
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     return binding.Target.from_default_triple().create_target_machine(

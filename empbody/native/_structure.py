@@ -5,11 +5,13 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from llvmlite import ir
 
 from ._elementwise import elementwise
-from ._values import Element, Memory, Small, Unsupported, c_strides, size_of
+from ._values import Element, Memory, Small, Unsupported, size_of
 
 _FEW = 64
 
@@ -176,9 +178,13 @@ def _gather(emitter: Any, eqn: Any, operands: list) -> Any:
     x, indices = emitter.small(operands[0]), emitter.small(operands[1])
     if not indices.known:
         raise Unsupported("gather with indices that are not known")
-    numbers = np.arange(len(x.elements)).reshape(x.shape)
-    chosen = _now(eqn, numbers, indices.numpy())
-    return _taken(chosen, x.elements, x.dtype)
+    numbers = 1 + np.arange(len(x.elements)).reshape(x.shape)
+    # What lies beyond the array is its element number zero.
+    chosen = _now(eqn, numbers, indices.numpy(), fill_value=0)
+    fill = eqn.params["fill_value"]
+    if fill is None and not np.issubdtype(x.dtype, np.floating) and (chosen == 0).any():
+        raise Unsupported("gather of whole numbers from beyond an array")
+    return _taken(chosen, [float("nan") if fill is None else fill, *x.elements], x.dtype)
 
 
 def _scatter(emitter: Any, eqn: Any, operands: list) -> Any:
@@ -191,12 +197,11 @@ def _scatter(emitter: Any, eqn: Any, operands: list) -> Any:
     return _taken(chosen, [*x.elements, *new.elements], x.dtype)
 
 
-def _now(eqn: Any, *operands: np.ndarray) -> np.ndarray:
-    import jax
-
+def _now(eqn: Any, *operands: Any, **changed: Any) -> np.ndarray:
+    """The result of an equation on known numbers."""
     with jax.ensure_compile_time_eval():
-        arrays = [jax.numpy.asarray(x, "int32") for x in operands]
-        return np.asarray(eqn.primitive.bind(*arrays, **eqn.params))
+        arrays = [jnp.asarray(x, jnp.int32) for x in operands]
+        return np.asarray(eqn.primitive.bind(*arrays, **{**eqn.params, **changed}))
 
 
 def _taken(chosen: np.ndarray, elements: list[Element], dtype: Any) -> Small:
@@ -254,6 +259,8 @@ def _reduced(emitter: Any, eqn: Any, x: Small) -> Small:
     numbers = np.arange(len(x.elements)).reshape(x.shape)
     kept = [k for k in range(len(x.shape)) if k not in axes]
     shape = tuple(x.shape[k] for k in kept)
+    if len(x.elements) == 0:
+        raise Unsupported("sums over nothing")
     rows = np.transpose(numbers, [*kept, *axes]).reshape(size_of(shape), -1)
     pair = _Pair(_REDUCTIONS[eqn.primitive.name], _Scalar(x.dtype))
     out = []
@@ -264,6 +271,3 @@ def _reduced(emitter: Any, eqn: Any, x: Small) -> Small:
             assert total is not None
         out.append(total.elements[0])
     return Small(shape, x.dtype, out)
-
-
-__all__ = ["c_strides", "structural"]
