@@ -350,7 +350,7 @@ def test_geodesics_as_machine_code():
 
     made, lanes = program(sample), int(touch.sum())
     length, converged = jax.jit(lambda x: made(x, lanes))(given)
-    wanted = ellipsoid_path(*given, jnp.ones(lanes, bool), steps=40)
+    wanted = jax.jit(lambda *x: ellipsoid_path(*x, jnp.ones(lanes, bool), steps=40))(*given)
     assert converged.all()
     assert wanted.converged.all()
     np.testing.assert_allclose(length, wanted.length, rtol=0.0, atol=1e-9)
