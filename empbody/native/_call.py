@@ -132,7 +132,7 @@ def _compiled(program: Program, structure: Any, given: tuple, x64: bool) -> str 
     try:
         from ._machine import registered
     except ImportError:
-        _warn("llvmlite is not installed")
+        _warn("llvmlite is not installed (pip install llvmlite)")
         return None
     closed, _ = _traced(program.sample, structure, given, x64)
     try:
@@ -145,7 +145,7 @@ def _compiled(program: Program, structure: Any, given: tuple, x64: bool) -> str 
 def _warn(reason: str) -> None:
     warnings.warn(
         f"wrapped paths run without machine code, several times slower: {reason} "
-        f"({SWITCH}=0 in the environment accepts that)",
+        f"({SWITCH}=0 in the environment accepts that without a word)",
         RuntimeWarning,
         stacklevel=2,
     )
