@@ -354,3 +354,14 @@ def test_geodesics_as_machine_code():
     assert converged.all()
     assert wanted.converged.all()
     np.testing.assert_allclose(length, wanted.length, rtol=0.0, atol=1e-9)
+
+
+def test_an_empty_batch_and_a_pose_that_is_none():
+    shoulder = eb.models.shoulder()
+    both = jax.jit(jax.vmap(lambda q: eb.paths.lengths_and_arms(shoulder, q)))
+    lengths, arms = both(jnp.zeros((0, 3)))
+    assert (lengths.shape, arms.shape) == ((0, 14), (0, 3, 14))
+    lengths, arms = both(jnp.asarray([[0.1, np.nan, 0.3], [0.1, 0.2, 0.3]]))
+    assert np.isnan(lengths[0]).all()
+    assert np.isfinite(lengths[1]).all()
+    assert np.isfinite(arms[1]).all()

@@ -79,7 +79,7 @@ def body_placements(model: Model, batched: Model | None = None) -> Float[Array, 
 
 def _side_by_side(a: Array, b: Array) -> Array:
     """Columns of a, then of b, in as many lanes as either has."""
-    lanes = max(a.shape[-1], b.shape[-1])
+    (lanes,) = jnp.broadcast_shapes(a.shape[-1:], b.shape[-1:])  # none in an empty batch
     both = [jnp.broadcast_to(x, (*x.shape[:-1], lanes)) for x in (a, b)]
     return jnp.concatenate(both, axis=2)
 

@@ -144,7 +144,7 @@ def _compiled(program: Program, structure: Any, given: tuple, x64: bool) -> str 
 
 def _warn(reason: str) -> None:
     warnings.warn(
-        f"wrapped paths run without machine code, several times slower: {reason} "
+        f"wrapped paths run without machine code, ten times slower: {reason} "
         f"({SWITCH}=0 in the environment accepts that without a word)",
         RuntimeWarning,
         stacklevel=2,

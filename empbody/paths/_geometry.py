@@ -225,7 +225,7 @@ def surface_frames(
     size: Float[Array, "3 ns #lanes"],
 ) -> SurfaceFrames:
     """Surfaces that stand in bodies, given by translation and rotation there."""
-    lanes = max((frame.shape[-1] for frame in frames.values()), default=1)
+    (lanes,) = jnp.broadcast_shapes((1,), *(frame.shape[-1:] for frame in frames.values()))
     still = jnp.eye(3, 4, dtype=size.dtype)[:, :, None]
     bodies = sorted({surface.body for surface in layout.surfaces})
     stacked = [frames[body] if body >= 0 else still for body in bodies]

@@ -31,9 +31,9 @@ def safe_sqrt(square: Array, floor: Array | float) -> Array:
 
 
 def root(x: Array) -> Array:
-    """√max(x, 0), with zero slope where x is not positive."""
+    """√max(x, 0), with zero slope where x is not positive; nothing stays nothing."""
     positive = x > 0
-    return jnp.where(positive, jnp.sqrt(jnp.where(positive, x, 1)), 0)
+    return jnp.where(positive, jnp.sqrt(jnp.where(positive, x, 1)), 0 * x)
 
 
 def length(v: Array) -> Array:
