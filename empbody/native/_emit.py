@@ -19,6 +19,7 @@ from ._elementwise import elementwise
 from ._structure import structural
 from ._values import (
     INDEX,
+    SMALL,
     Element,
     Memory,
     Small,
@@ -32,8 +33,6 @@ from ._values import (
 
 Value = Small | Memory
 
-_SMALL = 64
-"""Arrays of so many elements at most are kept as numbers by themselves."""
 _FETCHED = 4
 """The same for arguments, which are mostly indexed."""
 _STACK = 2**18
@@ -151,7 +150,7 @@ class Emitter:
         """The same array as numbers by themselves."""
         if isinstance(x, Small):
             return x
-        if size_of(x.shape) > 8 * _SMALL:
+        if size_of(x.shape) > 8 * SMALL:
             raise Unsupported(f"arithmetic on a large array {x.shape}")
         return Small(x.shape, x.dtype, [self.load(x, i) for i in np.ndindex(*x.shape)])
 
@@ -398,7 +397,7 @@ class Emitter:
                 values = [self._fresh(x) for x in turn(position, values)]
         else:
             values = self._counted(length, values, turn)
-        stacked = [self.small(x) if size_of(x.shape) <= _SMALL else x for x in outs]
+        stacked = [self.small(x) if size_of(x.shape) <= SMALL else x for x in outs]
         return [*values, *stacked]
 
     def _counted(self, length: int, values: list[Value], turn: Callable) -> list[Value]:
@@ -428,7 +427,7 @@ class Emitter:
 
     def _row(self, memory: Memory, position: Element) -> Value:
         row = _row_of(self, memory, position)
-        if memory.mutable or size_of(row.shape) <= _SMALL:
+        if memory.mutable or size_of(row.shape) <= SMALL:
             return self.small(row)
         return row
 
@@ -463,7 +462,7 @@ class Emitter:
             for k, aval in enumerate(outs):
                 own = results[k]
                 mine = isinstance(own, Memory) and own.owned and _root(own.pointer) is own.pointer
-                if places[k] is None and (size_of(aval.shape) <= _SMALL and not (mine and first)):
+                if places[k] is None and (size_of(aval.shape) <= SMALL and not (mine and first)):
                     results[k] = self.small(own)
                     continue
                 # What is in memory ends up in one place, whichever branch is taken.
@@ -540,7 +539,7 @@ def _opened(emitter: Emitter, jaxpr: Any) -> tuple[Any, list[Value]]:
 
 def constant_value(emitter: Emitter, x: Any) -> Value:
     array = np.asarray(x)
-    return Small.of(array) if array.size <= _SMALL else emitter.constant(array)
+    return Small.of(array) if array.size <= SMALL else emitter.constant(array)
 
 
 def _placed(jaxpr: Any, var: Any) -> bool:

@@ -11,9 +11,7 @@ import numpy as np
 from llvmlite import ir
 
 from ._elementwise import elementwise
-from ._values import Element, Memory, Small, Unsupported, size_of
-
-_FEW = 64
+from ._values import SMALL, Element, Memory, Small, Unsupported, size_of
 
 
 def structural(emitter: Any, eqn: Any, operands: list) -> Sequence | None:
@@ -37,7 +35,7 @@ def structural(emitter: Any, eqn: Any, operands: list) -> Sequence | None:
 
 
 def _large(eqn: Any) -> bool:
-    return size_of(eqn.outvars[0].aval.shape) > _FEW
+    return size_of(eqn.outvars[0].aval.shape) > SMALL
 
 
 # Moves are done on the elements' numbers, by NumPy.
@@ -160,7 +158,7 @@ def _dynamic_slice(emitter: Any, eqn: Any, operands: list) -> Any:
     part = Memory(
         tuple(sizes), memory.dtype, emitter.address(memory, starts), memory.strides, memory.mutable
     )
-    return emitter.small(part) if memory.mutable or size_of(part.shape) <= _FEW else part
+    return emitter.small(part) if memory.mutable or size_of(part.shape) <= SMALL else part
 
 
 def _dynamic_update_slice(emitter: Any, eqn: Any, operands: list) -> Any:
@@ -214,7 +212,7 @@ def _iota(emitter: Any, eqn: Any, operands: list) -> Any:
     wide[p["dimension"]] = -1
     numbers = np.arange(p["shape"][p["dimension"]]).astype(p["dtype"]).reshape(wide)
     array = np.ascontiguousarray(np.broadcast_to(numbers, p["shape"]))
-    return Small.of(array) if array.size <= _FEW else emitter.constant(array)
+    return Small.of(array) if array.size <= SMALL else emitter.constant(array)
 
 
 _INDEXED: dict[str, Callable] = {

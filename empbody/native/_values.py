@@ -11,6 +11,8 @@ from llvmlite import ir
 Element = Any
 """A Python number, known now, or the `ir.Value` that will hold one."""
 
+SMALL = 64
+"""Arrays of so many elements at most are kept as numbers by themselves."""
 INDEX = ir.IntType(64)
 POINTER = ir.PointerType()
 _TYPES: dict[str, ir.Type] = {
