@@ -29,10 +29,26 @@ class Program:
     for lanes (of length 1 where all have the same), and gives `sample`'s results with that
     axis. Both must give the same numbers up to rounding; only values are asked for.
     A program is compared by identity: make it once for what it means.
+
+    With `block`, the first function takes several lanes as well, and then how many of them
+    there are: as many as `block` in the last axis, or one if there is no more than one. So
+    it can work on several in turn where that is of use (`side_by_side`). `results` then gives
+    shapes and types of one lane's results from those of its arguments.
     """
 
-    def __init__(self, sample: Callable[[Any], Any], lanes: Callable[[Any], Any]) -> None:
-        self.sample, self.lanes = sample, lanes
+    def __init__(
+        self,
+        sample: Callable[..., Any],
+        lanes: Callable[[Any], Any],
+        block: int = 0,
+        results: Callable[[Any], Any] | None = None,
+    ) -> None:
+        self.sample, self.lanes, self.block, self._results = sample, lanes, block, results
+
+    def shapes(self, structure: Any, given: tuple) -> Any:
+        if self._results is not None:
+            return self._results(jax.tree.unflatten(structure, given))
+        return _traced(self, structure, given, jax.config.read("jax_enable_x64"))[1]
 
     def __call__(self, arguments: Any, lanes: int) -> Any:
         leaves, structure = jax.tree.flatten(arguments)
@@ -40,8 +56,7 @@ class Program:
             if x.shape[-1] not in (1, lanes):
                 raise ValueError(f"an argument of shape {x.shape} has neither 1 nor {lanes} lanes")
         given = tuple(jax.ShapeDtypeStruct(x.shape[:-1], x.dtype) for x in leaves)
-        _, shapes = _traced(self.sample, structure, given, jax.config.read("jax_enable_x64"))
-        out, out_structure = jax.tree.flatten(shapes)
+        out, out_structure = jax.tree.flatten(self.shapes(structure, given))
         results = tuple((x.shape, x.dtype) for x in out)
         found = _primitive.bind(
             *leaves, program=self, structure=structure, results=results, lanes=lanes
@@ -50,9 +65,12 @@ class Program:
 
 
 @functools.lru_cache(maxsize=256)
-def _traced(sample: Callable, structure: Any, given: tuple, x64: bool) -> tuple[Any, Any]:
+def _traced(program: Program, structure: Any, given: tuple, x64: bool) -> tuple[Any, Any]:
     """The closed jaxpr of one sample, and the shapes of its results; it depends on `x64`."""
-    return jax.make_jaxpr(sample, return_shape=True)(jax.tree.unflatten(structure, given))
+    arguments = [jax.tree.unflatten(structure, given)]
+    if program.block:
+        arguments.append(jax.ShapeDtypeStruct((), jnp.int32))
+    return jax.make_jaxpr(program.sample, return_shape=True)(*arguments)
 
 
 _primitive = Primitive("machine_code")
@@ -106,7 +124,8 @@ def _lower_elsewhere(ctx: Any, *values: Any, **params: Any) -> Any:
 def _lower_on_cpu(ctx: Any, *values: Any, **params: Any) -> Any:
     # An exported program may run where there is no machine code.
     exported = ctx.module_context.lowering_parameters.for_export
-    name = None if exported else _target(params["program"], params["structure"], ctx.avals_in)
+    given = params["program"], params["structure"], ctx.avals_in, params["lanes"]
+    name = None if exported else _target(*given)
     if name is None:
         return _lower_elsewhere(ctx, *values, **params)
     return jax.ffi.ffi_lowering(name)(ctx, *values)
@@ -118,25 +137,32 @@ mlir.register_lowering(_primitive, _lower_on_cpu, platform="cpu")
 _compiling = threading.RLock()
 
 
-def _target(program: Program, structure: Any, avals: Any) -> str | None:
+def _target(program: Program, structure: Any, avals: Any, lanes: int) -> str | None:
     """Name under which XLA knows the machine code; None if there is none."""
     if os.environ.get(SWITCH, "1") == "0":
         return None
-    given = tuple(jax.ShapeDtypeStruct(x.shape[:-1], x.dtype) for x in avals)
+    block = 1 if program.block and lanes <= 1 else program.block
+
+    def own(shape: tuple[int, ...]) -> tuple[int, ...]:
+        return (*shape[:-1], 1 if shape[-1] == 1 else block) if block else shape[:-1]
+
+    given = tuple(jax.ShapeDtypeStruct(own(x.shape), x.dtype) for x in avals)
     with _compiling:
-        return _compiled(program, structure, given, jax.config.read("jax_enable_x64"))
+        return _compiled(program, structure, given, block, jax.config.read("jax_enable_x64"))
 
 
 @functools.lru_cache(maxsize=256)
-def _compiled(program: Program, structure: Any, given: tuple, x64: bool) -> str | None:
+def _compiled(
+    program: Program, structure: Any, given: tuple, block: int, x64: bool
+) -> str | None:
     try:
         from ._machine import registered
     except ImportError:
         _warn("llvmlite is not installed (pip install llvmlite)")
         return None
-    closed, _ = _traced(program.sample, structure, given, x64)
+    closed, _ = _traced(program, structure, given, x64)
     try:
-        return registered(closed)
+        return registered(closed, block)
     except Exception as reason:  # whatever it is, there is another way
         _warn(f"{type(reason).__name__}: {reason}")
         return None

@@ -9,6 +9,7 @@ import numpy as np
 from llvmlite import ir
 
 from ._values import Element, Small, Unsupported, size_of, type_of
+from ._wide import alike, is_wide
 
 _FUSE = ("contract",)
 """Products and sums may become one instruction, as in XLA."""
@@ -61,7 +62,8 @@ def _spread(x: Small, shape: tuple[int, ...]) -> list[Element]:
 
 
 def _values(emitter: Any, dtypes: list, row: tuple) -> list[ir.Value]:
-    return [emitter.value(x, dtype) for x, dtype in zip(row, dtypes, strict=True)]
+    values = [emitter.value(x, dtype) for x, dtype in zip(row, dtypes, strict=True)]
+    return alike(emitter.builder, values)
 
 
 def _floats(dtype: Any) -> bool:
@@ -83,9 +85,20 @@ def _arithmetic(on_floats: str, on_integers: str) -> Callable:
         values = _values(emitter, dtypes, row)
         if _floats(dtypes[0]):
             return getattr(emitter.builder, on_floats)(*values, flags=_FUSE)
-        return getattr(emitter.builder, on_integers)(*values)
+        found = getattr(emitter.builder, on_integers)(*values)
+        if on_integers == "add":
+            _continue(emitter, found, dtypes, row)
+        return found
 
     return one
+
+
+def _continue(emitter: Any, found: ir.Value, dtypes: list, row: tuple) -> None:
+    """Numbers that follow each other still do so with something added to all."""
+    for this, other, dtype in ((*row, dtypes[1]), (*row[::-1], dtypes[0])):
+        run = emitter.run_of(this)
+        if run is not None and not is_wide(other):
+            emitter.add_run(found, emitter.builder.add(run, emitter.value(other, dtype)))
 
 
 def _compare(emitter: Any, eqn: Any, dtypes: list, row: tuple) -> Element:
@@ -197,11 +210,13 @@ def _select(emitter: Any, eqn: Any, dtypes: list, row: tuple) -> Element:
     which, *cases = row
     if not isinstance(which, ir.Value):
         return cases[int(which)]
-    if len(cases) == 2 and np.dtype(dtypes[0]).kind == "b":
-        no, yes = _values(emitter, dtypes[1:], tuple(cases))
-        return emitter.builder.select(which, yes, no)
     values = _values(emitter, dtypes[1:], tuple(cases))
-    found, b = values[-1], emitter.builder
+    b = emitter.builder
+    if is_wide(which):
+        values = alike(b, [which, *values])[1:]
+    if len(values) == 2 and np.dtype(dtypes[0]).kind == "b":
+        return b.select(which, values[1], values[0])
+    found = values[-1]
     for k in reversed(range(len(values) - 1)):
         here = b.icmp_signed("<=", which, ir.Constant(which.type, k))
         found = b.select(here, values[k], found)
@@ -245,12 +260,19 @@ def _converted(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return np.array([int(v) for v in whole], dtype).reshape(x.shape)
 
 
+def _bits(kind: ir.Type) -> int:
+    return getattr(kind, "width", 0)
+
+
 def _convert(emitter: Any, eqn: Any, dtypes: list, row: tuple) -> Element:
     (x,) = _values(emitter, dtypes, row)
     b, old, new = emitter.builder, np.dtype(dtypes[0]), np.dtype(eqn.outvars[0].aval.dtype)
     target = type_of(new)
     if old == new:
         return x
+    narrower = _bits(target) < _bits(type_of(old))
+    same = _bits(target) == _bits(type_of(old))
+    target = ir.VectorType(target, x.type.count) if is_wide(x) else target
     if new.kind == "b":
         zero = ir.Constant(x.type, 0)
         return b.fcmp_unordered("!=", x, zero) if _floats(old) else b.icmp_signed("!=", x, zero)
@@ -261,9 +283,9 @@ def _convert(emitter: Any, eqn: Any, dtypes: list, row: tuple) -> Element:
         return b.uitofp(x, target) if unsigned else b.sitofp(x, target)
     if _floats(old):
         return emitter.saturated(x, target, new.kind == "u")
-    if target.width == x.type.width:
+    if same:
         return x
-    if target.width < x.type.width:
+    if narrower:
         return b.trunc(x, target)
     return b.zext(x, target) if unsigned else b.sext(x, target)
 

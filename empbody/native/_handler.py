@@ -3,13 +3,14 @@
 """The way from XLA into machine code: a handler of its foreign function interface.
 
 A handler gets a frame with the buffers of arguments and results. All are (..., lanes), those
-of arguments possibly (..., 1); the sample function is called for every lane. Lanes are shared
+of arguments possibly (..., 1); the function is called for a few lanes at a time. Lanes are shared
 out in blocks among the threads of XLA's pool. Offsets follow XLA's `ffi/api/c_api.h`, which
 keeps them from version to version.
 """
 
 import pathlib
 import re
+from typing import NamedTuple
 
 import jax
 from llvmlite import ir
@@ -18,7 +19,10 @@ from ._values import INDEX, POINTER, Unsupported, opaque
 
 _BYTE, _INT = ir.IntType(8), ir.IntType(32)
 _BLOCK = 8
-"""Lanes that a thread takes at a time."""
+"""Lanes that a thread takes at a time, at least."""
+_ON_STACK = 2**16
+"""Bytes of tables that a call for few lanes has on the stack."""
+_ALIGNED = 64
 _METADATA = 1
 
 
@@ -54,11 +58,29 @@ def api_version() -> tuple[int, int]:
     return 0, int(found[1].group(1))  # pyright: ignore
 
 
-def add_handler(module: ir.Module, sample: ir.Function, arguments: int, results: int) -> str:
-    """Adds a handler that calls sample(lane, then pointer and number of lanes of each argument,
-    then those of each result)."""
-    work = _work(module, sample, arguments, results)
-    task = _task(module, work)
+class Called(NamedTuple):
+    """The function that does the work: (first lane, number of lanes, room for tables, then
+    pointer and number of lanes of each argument, then those of each result)."""
+
+    function: ir.Function
+    arguments: int
+    results: int
+    block: int
+    """Lanes that it takes at a time."""
+    room: int
+    """Bytes of room that it needs."""
+
+    @property
+    def at_once(self) -> int:
+        """Lanes that a thread takes at a time."""
+        return max(_BLOCK, self.block)
+
+
+def add_handler(module: ir.Module, called: Called) -> str:
+    """Adds a handler; gives its name."""
+    sample = called.function
+    work = _work(module, called)
+    task = _task(module, work, called)
     function = ir.Function(module, ir.FunctionType(POINTER, [POINTER]), sample.name + "_handler")
     (frame,) = function.args
     entry, asked, run = (function.append_basic_block(n) for n in ("entry", "asked", "run"))
@@ -86,24 +108,40 @@ def add_handler(module: ir.Module, sample: ir.Function, arguments: int, results:
     first = _load(b, rets, 0, POINTER)
     lanes = _last_dimension(b, first)
     few, many = function.append_basic_block("few"), function.append_basic_block("many")
-    b.cbranch(b.icmp_signed("<=", lanes, INDEX(_BLOCK)), few, many)
+    b.cbranch(b.icmp_signed("<=", lanes, INDEX(called.at_once)), few, many)
     b.position_at_end(few)
-    b.call(work, [frame, INDEX(0), lanes])
+    if called.room <= _ON_STACK:
+        room = opaque(b.alloca(ir.ArrayType(_BYTE, max(called.room, 1))))
+        room.align = _ALIGNED
+        b.call(work, [frame, INDEX(0), lanes, room])
+    else:
+        held, room = _room(module, b, called.room)
+        b.call(work, [frame, INDEX(0), lanes, room])
+        b.call(_libc(module, "free", ir.VoidType(), [POINTER]), [held])
     b.ret(_null())
     b.position_at_end(many)
-    _share_out(module, function, b, frame, lanes, task)
+    _share_out(module, function, b, frame, lanes, task, called.at_once)
     return function.name
 
 
-def _work(module: ir.Module, sample: ir.Function, arguments: int, results: int) -> ir.Function:
-    """work(frame, first lane, last lane)"""
-    kind = ir.FunctionType(ir.VoidType(), [POINTER, INDEX, INDEX])
+def _room(module: ir.Module, b: ir.IRBuilder, size: int) -> tuple[ir.Value, ir.Value]:
+    """Memory, as it is to be given back and as it is to be used."""
+    held = b.call(_libc(module, "malloc", POINTER, [INDEX]), [INDEX(size + _ALIGNED)])
+    number = b.and_(b.ptrtoint(_at(b, held, _ALIGNED), INDEX), INDEX(-_ALIGNED))
+    return held, b.inttoptr(number, POINTER)
+
+
+def _work(module: ir.Module, called: Called) -> ir.Function:
+    """work(frame, first lane, last lane, room)"""
+    sample = called.function
+    kind = ir.FunctionType(ir.VoidType(), [POINTER, INDEX, INDEX, POINTER])
     function = ir.Function(module, kind, sample.name + "_work")
     function.linkage = "internal"
-    frame, first, last = function.args
+    frame, first, last, room = function.args
     b = ir.IRBuilder(function.append_basic_block("entry"))
     given: list[ir.Value] = []
-    for offset, count in ((_Frame.arguments, arguments), (_Frame.results, results)):
+    offsets = (_Frame.arguments, called.arguments), (_Frame.results, called.results)
+    for offset, count in offsets:
         table = _load(b, frame, offset, POINTER)
         for k in range(count):
             buffer = _load(b, table, 8 * k, POINTER)
@@ -114,8 +152,9 @@ def _work(module: ir.Module, sample: ir.Function, arguments: int, results: int) 
     b.position_at_end(loop)
     lane = b.phi(INDEX)
     lane.add_incoming(first, before)
-    b.call(sample, [lane, *given])
-    following = b.add(lane, INDEX(1))
+    following = b.add(lane, INDEX(called.block))
+    stop = b.select(b.icmp_signed("<", following, last), following, last)
+    b.call(sample, [lane, b.sub(stop, lane), room, *given])
     lane.add_incoming(following, loop)
     b.cbranch(b.icmp_signed("<", following, last), loop, after)
     b.position_at_end(after)
@@ -123,8 +162,9 @@ def _work(module: ir.Module, sample: ir.Function, arguments: int, results: int) 
     return function
 
 
-def _task(module: ir.Module, work: ir.Function) -> ir.Function:
+def _task(module: ir.Module, work: ir.Function, called: Called) -> ir.Function:
     """task(state): takes blocks of lanes until there are none; the last to leave frees it."""
+    at_once = called.at_once
     free = _libc(module, "free", ir.VoidType(), [POINTER])
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [POINTER]), work.name + "_task")
     function.linkage = "internal"
@@ -134,19 +174,22 @@ def _task(module: ir.Module, work: ir.Function) -> ir.Function:
         function.append_basic_block(name) for name in ("take", "run", "left", "last", "end")
     )
     lanes = _load(b, state, _State.lanes, INDEX)
+    held, room = _room(module, b, called.room) if called.room else (None, _null())
     b.branch(take)
     b.position_at_end(take)
-    first = b.atomic_rmw("add", _at(b, state, _State.next), INDEX(_BLOCK), "monotonic")
+    first = b.atomic_rmw("add", _at(b, state, _State.next), INDEX(at_once), "monotonic")
     b.cbranch(b.icmp_signed("<", first, lanes), run, left)
     b.position_at_end(run)
     # Only who has got a block may look at the frame: it lives until all are done.
     frame = _load(b, state, _State.frame, POINTER)
-    beyond = b.add(first, INDEX(_BLOCK))
+    beyond = b.add(first, INDEX(at_once))
     stop = b.select(b.icmp_signed("<", beyond, lanes), beyond, lanes)
-    b.call(work, [frame, first, stop])
+    b.call(work, [frame, first, stop, room])
     b.atomic_rmw("add", _at(b, state, _State.done), b.sub(stop, first), "release")
     b.branch(take)
     b.position_at_end(left)
+    if held is not None:
+        b.call(free, [held])
     users = b.atomic_rmw("sub", _at(b, state, _State.users), INDEX(1), "acq_rel")
     b.cbranch(b.icmp_signed("==", users, INDEX(1)), last, end)
     b.position_at_end(last)
@@ -164,6 +207,7 @@ def _share_out(
     frame: ir.Value,
     lanes: ir.Value,
     task: ir.Function,
+    at_once: int,
 ) -> None:
     """Puts as many tasks into XLA's pool as it has other threads, does the same work here, and
     waits until all lanes are done, not until all tasks have begun."""
@@ -176,7 +220,7 @@ def _share_out(
     function_pointer = _FunctionPointer(ir.FunctionType(POINTER, [POINTER]))
     b.call(_load(b, api, _Api.threads, function_pointer), [counted])
     threads = b.load(number, typ=INDEX)
-    blocks = b.sdiv(b.add(lanes, INDEX(_BLOCK - 1)), INDEX(_BLOCK))
+    blocks = b.sdiv(b.add(lanes, INDEX(at_once - 1)), INDEX(at_once))
     threads = b.select(b.icmp_signed("<", blocks, threads), blocks, threads)
     threads = b.select(b.icmp_signed("<", threads, INDEX(1)), INDEX(1), threads)
 

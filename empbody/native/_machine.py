@@ -14,16 +14,17 @@ import numpy as np
 from llvmlite import binding, ir
 
 from ._emit import Emitter, constant_value
-from ._handler import add_handler
-from ._values import INDEX, POINTER, Memory, Unsupported
+from ._handler import Called, add_handler
+from ._values import INDEX, POINTER, Memory, Small, Unsupported, c_strides, type_of
 
 _engines: dict[str, Any] = {}
 """Machine code by name; it must stay where it is as long as the process lives."""
 
 
-def registered(closed: Any) -> str:
-    """Name of a call target that runs a closed jaxpr for every lane."""
-    module, handler = _module(closed)
+def registered(closed: Any, block: int) -> str:
+    """Name of a call target that runs a closed jaxpr for every lane, or, if `block` is not
+    zero, for so many lanes at a time at most."""
+    module, handler = _module(closed, block)
     # The name tells the code, so that XLA may keep compiled programs from process to process.
     name = f"empbody_{hashlib.sha256(str(module).encode()).hexdigest()[:24]}"
     if name not in _engines:
@@ -33,28 +34,101 @@ def registered(closed: Any) -> str:
     return name
 
 
-def _module(closed: Any) -> tuple[ir.Module, str]:
+def _module(closed: Any, block: int) -> tuple[ir.Module, str]:
     """The code, and the name of its entry."""
     module = ir.Module("empbody")
     jaxpr = closed.jaxpr
-    count, results = len(jaxpr.invars), len(jaxpr.outvars)
-    kind = ir.FunctionType(ir.VoidType(), [INDEX, *([POINTER, INDEX] * (count + results))])
-    sample = ir.Function(module, kind, "sample")
-    sample.linkage = "internal"
-    emitter = Emitter(module, sample)
-    lane, *rest = sample.args
-    memories = [
-        _lane(emitter, rest[2 * k], rest[2 * k + 1], lane, var.aval)
-        for k, var in enumerate([*jaxpr.invars, *jaxpr.outvars])
-    ]
+    # A block is also told how many lanes there are.
+    given, outs = jaxpr.invars[: len(jaxpr.invars) - bool(block)], jaxpr.outvars
+    buffers = [POINTER, INDEX] * (len(given) + len(outs))
+    kind = ir.FunctionType(ir.VoidType(), [INDEX, INDEX, POINTER, *buffers])
+    function = ir.Function(module, kind, "sample")
+    function.linkage = "internal"
+    first, count, arena, *rest = function.args
+    emitter = Emitter(module, function, arena)
+    pairs = [(rest[2 * k], rest[2 * k + 1]) for k in range(len(given) + len(outs))]
     consts = [constant_value(emitter, x) for x in closed.consts]
+    if block:
+        _run_block(emitter, jaxpr, consts, first, count, pairs)
+    else:
+        _run_sample(emitter, jaxpr, consts, first, pairs)
+    emitter.finish()
+    called = Called(function, len(given), len(outs), max(block, 1), emitter.arena_bytes)
+    return module, add_handler(module, called)
+
+
+def _run_sample(emitter: Emitter, jaxpr: Any, consts: list, lane: Any, pairs: list) -> None:
+    """One lane."""
+    count = len(jaxpr.invars)
+    memories = [
+        _lane(emitter, *pair, lane, var.aval)
+        for pair, var in zip(pairs, [*jaxpr.invars, *jaxpr.outvars], strict=True)
+    ]
     # Lanes lie side by side, so those of one sample are far apart: they are fetched once.
     given = [emitter.fetched(memory) for memory in memories[:count]]
     found = emitter.run(jaxpr, consts, given)
     for memory, value in zip(memories[count:], found, strict=True):
         emitter.fill(memory, value)
-    emitter.finish()
-    return module, add_handler(module, sample, count, results)
+
+
+def _run_block(
+    emitter: Emitter, jaxpr: Any, consts: list, first: Any, count: Any, pairs: list
+) -> None:
+    """Several lanes, which are the last axis of everything."""
+    *invars, number = jaxpr.invars
+    given = [
+        _fetched_lanes(emitter, *pair, first, count, var.aval)
+        for pair, var in zip(pairs, invars, strict=False)
+    ]
+    kind = type_of(number.aval.dtype)
+    told = count if kind.width == 64 else emitter.builder.trunc(count, kind)
+    found = emitter.run(jaxpr, consts, [*given, Small((), number.aval.dtype, [told])])
+    for (data, lanes), value, var in zip(pairs[len(given) :], found, jaxpr.outvars, strict=True):
+        _put_lanes(emitter, data, lanes, first, count, emitter.spilled(value), var.aval)
+
+
+def _rows(aval: Any) -> tuple[int, int]:
+    *rows, lanes = aval.shape
+    return int(np.prod(rows, dtype=np.int64)), lanes
+
+
+def _fetched_lanes(
+    emitter: Emitter, data: Any, lanes: Any, first: Any, count: Any, aval: Any
+) -> Memory:
+    """A copy of some lanes; nothing is copied where all lanes have the same."""
+    rows, own = _rows(aval)
+    dtype = np.dtype(aval.dtype)
+    if own == 1:
+        return Memory(aval.shape, dtype, data, c_strides(aval.shape), False)
+    new = emitter.room(aval.shape, dtype)
+    to = Memory((rows, own), dtype, new.pointer, (own, 1), True)
+    start = emitter.address(Memory((1,), dtype, data, (1,), False), [first])
+    from_ = Memory((rows, own), dtype, start, (lanes, 1), False)
+    emitter.repeat(
+        rows,
+        lambda row: emitter.repeat(
+            count, lambda lane: emitter.store(to, [row, lane], emitter.load(from_, [row, lane]))
+        ),
+    )
+    new.mutable = new.owned = False
+    return new
+
+
+def _put_lanes(
+    emitter: Emitter, data: Any, lanes: Any, first: Any, count: Any, found: Memory, aval: Any
+) -> None:
+    rows, own = _rows(aval)
+    if found.strides != c_strides(found.shape):
+        found = emitter.copied(found)
+    from_ = Memory((rows, own), found.dtype, found.pointer, (own, 1), False)
+    start = emitter.address(Memory((1,), found.dtype, data, (1,), False), [first])
+    to = Memory((rows, own), found.dtype, start, (lanes, 1), True)
+    emitter.repeat(
+        rows,
+        lambda row: emitter.repeat(
+            count, lambda lane: emitter.store(to, [row, lane], emitter.load(from_, [row, lane]))
+        ),
+    )
 
 
 def _lane(emitter: Emitter, data: Any, lanes: Any, lane: Any, aval: Any) -> Memory:

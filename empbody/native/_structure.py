@@ -11,7 +11,8 @@ import numpy as np
 from llvmlite import ir
 
 from ._elementwise import elementwise
-from ._values import SMALL, Element, Memory, Small, Unsupported, size_of
+from ._values import SMALL, Element, Memory, Small, Unsupported, c_memory, size_of
+from ._wide import is_wide
 
 
 def structural(emitter: Any, eqn: Any, operands: list) -> Sequence | None:
@@ -96,7 +97,7 @@ def _view(emitter: Any, eqn: Any, memory: Memory) -> Memory | None:
 
     def seen(pointer: Any, strides: Sequence[Element]) -> Memory:
         own = (memory.mutable, memory.owned) if name != "broadcast_in_dim" else (False, False)
-        return Memory(shape, memory.dtype, pointer, tuple(strides), *own)
+        return Memory(shape, memory.dtype, pointer, tuple(strides), *own, wide=memory.wide)
 
     if name == "slice":
         steps = p["strides"] or (1,) * len(memory.shape)
@@ -123,8 +124,8 @@ def _filled(emitter: Any, eqn: Any, x: Small) -> Memory:
     """A large array of one number."""
     if len(x.elements) != 1:
         raise Unsupported("large arrays of different numbers")
-    memory = emitter.room(eqn.outvars[0].aval.shape, x.dtype)
-    flat = Memory((size_of(memory.shape),), x.dtype, memory.pointer, (1,), True)
+    memory = emitter.room(eqn.outvars[0].aval.shape, x.dtype, emitter.lanes)
+    flat = c_memory((size_of(memory.shape),), x.dtype, memory.pointer, True, memory.wide)
     value = emitter.value(x.elements[0], x.dtype)
     emitter.repeat(flat.shape[0], lambda position: emitter.store(flat, [position], value))
     return memory
@@ -133,17 +134,24 @@ def _filled(emitter: Any, eqn: Any, x: Small) -> Memory:
 # Indices that are known only when the code runs.
 
 
-def _starts(emitter: Any, shape: tuple, sizes: tuple, indices: list[Small]) -> list[Element]:
-    """As JAX has it, a slice that would reach beyond the end is moved back."""
+def _starts(
+    emitter: Any, shape: tuple, sizes: tuple, indices: list[Small], own: bool = False
+) -> list[Element]:
+    """As JAX has it, a slice that would reach beyond the end is moved back. With `own`, turns
+    that are taken side by side have a place each, even if there is only one."""
     out: list[Element] = []
     for n, size, index in zip(shape, sizes, indices, strict=True):
         (x,) = index.elements
-        if n == size:
+        if n == size and not (own and is_wide(x)):
             out.append(0)
         elif not isinstance(x, ir.Value):
             out.append(min(max(int(x), 0), n - size))
         else:
             b, x = emitter.builder, emitter.index(x, index.dtype)
+            if emitter.run_of(x) is not None:
+                # Turns that are there stay within the array.
+                out.append(x)
+                continue
             top, zero = ir.Constant(x.type, n - size), ir.Constant(x.type, 0)
             x = b.select(b.icmp_signed("<", x, zero), zero, x)
             out.append(b.select(b.icmp_signed(">", x, top), top, x))
@@ -155,19 +163,17 @@ def _dynamic_slice(emitter: Any, eqn: Any, operands: list) -> Any:
     sizes = eqn.params["slice_sizes"]
     starts = _starts(emitter, whole.shape, sizes, [emitter.small(x) for x in indices])
     memory = emitter.spilled(whole)
-    part = Memory(
-        tuple(sizes), memory.dtype, emitter.address(memory, starts), memory.strides, memory.mutable
-    )
-    return emitter.small(part) if memory.mutable or size_of(part.shape) <= SMALL else part
+    part = emitter.part(memory, tuple(sizes), starts)
+    to_read = memory.mutable or part.spread is not None or size_of(part.shape) <= SMALL
+    return emitter.small(part) if to_read else part
 
 
 def _dynamic_update_slice(emitter: Any, eqn: Any, operands: list) -> Any:
     whole, new, *indices = operands
-    starts = _starts(emitter, whole.shape, new.shape, [emitter.small(x) for x in indices])
+    starts = _starts(emitter, whole.shape, new.shape, [emitter.small(x) for x in indices], True)
     keep_small = isinstance(whole, Small)
     memory = whole if not keep_small and whole.mutable and whole.owned else emitter.copied(whole)
-    pointer = emitter.address(memory, starts)
-    emitter.fill(Memory(new.shape, memory.dtype, pointer, memory.strides, True), new)
+    emitter.fill(emitter.part(memory, new.shape, starts), new)
     return emitter.small(memory) if keep_small else memory
 
 

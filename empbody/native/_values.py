@@ -83,6 +83,16 @@ class Memory:
     """Whether this is the only name that the memory still has: then it is changed in place."""
     pitch: Element | None = None
     """Distance between neighbours, where all are equally far apart; None if that is not said."""
+    wide: int = 0
+    """If not zero, every element is a vector of so many."""
+    spread: ir.Value | None = None
+    """Where each turn of those that are taken side by side has its part: a vector of offsets
+    in elements. Only for as long as it takes to read or write them."""
+    run: ir.Value | None = None
+    """The first of these, where the others follow it one by one."""
+
+
+Value = Small | Memory
 
 
 def size_of(shape: tuple[int, ...]) -> int:
@@ -91,6 +101,13 @@ def size_of(shape: tuple[int, ...]) -> int:
 
 def c_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(size_of(shape[k + 1 :]) for k in range(len(shape)))
+
+
+def c_memory(
+    shape: tuple[int, ...], dtype: Any, pointer: ir.Value, mutable: bool, wide: int = 0
+) -> Memory:
+    """Memory without gaps."""
+    return Memory(shape, np.dtype(dtype), pointer, c_strides(shape), mutable, mutable, wide=wide)
 
 
 def opaque(pointer: Any) -> Any:
