@@ -221,7 +221,14 @@ def _iota(emitter: Any, eqn: Any, operands: list) -> Any:
     return Small.of(array) if array.size <= SMALL else emitter.constant(array)
 
 
+def _empty(emitter: Any, eqn: Any, operands: list) -> Any:
+    """Room that nobody has written to."""
+    aval = eqn.outvars[0].aval
+    return emitter.room(aval.shape, aval.dtype, emitter.lanes)
+
+
 _INDEXED: dict[str, Callable] = {
+    "empty": _empty,
     "dynamic_slice": _dynamic_slice,
     "dynamic_update_slice": _dynamic_update_slice,
     "gather": _gather,

@@ -15,12 +15,12 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from ..native import Program
+from ._block import BLOCK, SAME, Slot, block_contacts
 from ._compact import block_size, work_list
 from ._crowd import SEATS, TOGETHER, Seating, joining, seated
 from ._geometry import SurfaceFrames
 from ._given import Given, Touches, picker
 from ._plan import Plan
-from ._pose import SAME, Slot, pose_contacts
 from ._rounds import Row, Table, solve_table
 from ._surfaces import Differentiable, Surfaces, slot_sizes
 
@@ -83,9 +83,11 @@ def _touches(surfaces: Surfaces, begins: Array, ends: Array, exists: Array, plan
 
 @functools.lru_cache(maxsize=64)
 def _program(plan: Plan) -> Program:
-    return Program(
-        functools.partial(pose_contacts, plan), functools.partial(_contacts_by_blocks, plan)
-    )
+    def shape(given: Slot) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct((Row.count + 1, len(plan.slots)), given.begin.dtype)
+
+    in_machine_code = functools.partial(block_contacts, plan)
+    return Program(in_machine_code, functools.partial(_contacts_by_blocks, plan), BLOCK, shape)
 
 
 def _contacts_by_blocks(plan: Plan, given: Slot) -> Float[Array, "13 ns lanes"]:

@@ -1,6 +1,6 @@
 """Lengths and moment arms of all units, as rows.
 
-Over surfaces they are worked out pose by pose, in machine code on CPUs (`_pose_pulls`);
+Over surfaces they are worked out in machine code on CPUs (`_block_pulls`);
 otherwise, and for derivatives, for all lanes at once (`_string`).
 """
 
@@ -8,15 +8,17 @@ import functools
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from ..model import Model, PathLayout
 from ..native import Program
+from ._block import BLOCK
+from ._block_pulls import block_rows
 from ._geometry import Frames, LanePaths, placed_points, surface_frames
 from ._numbers import PathNumbers, Structure, numbers_of
-from ._pose_pulls import pose_rows
 from ._string import Strings, pulls, strings_of, sums, unit_lengths
 
 Rows = Float[Array, "rows nm lanes"]
@@ -52,7 +54,13 @@ def _(primals: Any, tangents: Any) -> tuple[Rows, Rows]:
 
 @functools.lru_cache(maxsize=64)
 def _program(structure: Structure) -> Program:
-    return Program(functools.partial(pose_rows, structure), functools.partial(_by_lanes, structure))
+    def shape(given: PathNumbers) -> jax.ShapeDtypeStruct:
+        arms = 0 if given.motion is None else given.motion.shape[2]
+        rows = structure.lengths + arms, structure.layout.n_units
+        return jax.ShapeDtypeStruct(rows, given.location.dtype)
+
+    in_machine_code = functools.partial(block_rows, structure)
+    return Program(in_machine_code, functools.partial(_by_lanes, structure), BLOCK, shape)
 
 
 def _by_lanes(structure: Structure, numbers: PathNumbers) -> Rows:

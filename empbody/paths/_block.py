@@ -1,0 +1,385 @@
+"""Contacts of all slots at a block of poses, one list of like work after the other.
+
+The same as `_contacts`, with the same functions for single surfaces, rounds and squeezing, but
+made to be turned into machine code (`empbody.native`): every slot is tested at every pose; what
+may touch is put on a list, kind by kind; and the strings of a list are found side by side in the
+processor's vectors, which would be half empty if they were taken pose by pose.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int
+
+from ..native import side_by_side
+from ._crowd import seats_of
+from ._ellipsoid import Tried
+from ._given import Given
+from ._plan import Plan
+from ._remainder import Left
+from ._rounds import Row, rows_of, settle, solve_contacts
+from ._surfaces import Contact, Surfaces
+from ._tables import Index, Poses, counted, entry, known, put, put_entry, take
+
+BLOCK = 16
+"""Poses that are worked on together."""
+SAME = 1e-9
+"""Strings that differ by less (m) are the same one."""
+_BOTH, _UNSURE = 3, 4
+"""Bits: ways that are worth a try; whether the shorter is right."""
+
+
+class Slot(NamedTuple):
+    """Slots at some poses; or one at one pose, as a batch of one."""
+
+    centre: Float[Array, "3 *batch"]
+    rotation: Float[Array, "3 3 *batch"]
+    size: Float[Array, "3 *batch"]
+    """As in `Surfaces`, and so is `half`."""
+    half: Float[Array, "*batch"]
+    begin: Float[Array, "3 *batch"]
+    end: Float[Array, "3 *batch"]
+    exists: Bool[Array, "*batch"]
+
+
+Fetch = Callable[[Index, Index], Slot]
+
+
+class Found(NamedTuple):
+    """Contacts of all slots."""
+
+    on: Float[Array, "ns+1 poses"]
+    """One if the string touches. The last is for what is nobody's."""
+    second: Float[Array, "ns+1 poses"]
+    rows: Float[Array, "12 ns+1 poses"]
+    """As in `Row`; without contact they mean nothing."""
+    share: Float[Array, "ns poses"]
+    """What is left of each surface in the first way; below zero if it leaves its stretch
+    alone."""
+
+
+class Block:
+    """The slots of a block of poses."""
+
+    def __init__(self, plan: Plan, poses: Poses, fetch: Fetch, dtype: jnp.dtype) -> None:
+        self.plan, self.poses, self.fetch, self.dtype = plan, poses, fetch, dtype
+        kinds = np.asarray(plan.kinds)
+        self._kinds = [kinds == kind for kind in ("cylinder", "ellipsoid", "torus")]
+        which = [slot.surface for slot in plan.slots]
+        self._side = plan.sides[:, which] * (kinds != "torus")
+        self._sunk = np.asarray([slot.sunk for slot in plan.slots]).T
+
+    @property
+    def count(self) -> int:
+        return len(self.plan.slots)
+
+    def slot(self, k: Index, pose: Index, kind: str | None = None) -> tuple[Surfaces, Slot]:
+        """One slot, of whatever kind if that is not known."""
+        slot = self.fetch(k, pose)
+        has = self.plan.has
+        if kind is None:
+            masks = [known(x, k)[None] > 0 for x in self._kinds]
+        else:
+            masks = [jnp.full((1,), kind == x) for x in ("cylinder", "ellipsoid", "torus")]
+            sides = self._side[:, [x == kind for x in self.plan.kinds]]
+            has = (kind, "side") if sides.any() else (kind,)
+        side = [known(row, k)[None].astype(self.dtype) for row in self._side]
+        surfaces = Surfaces(
+            centre=slot.centre,
+            rotation=slot.rotation,
+            size=slot.size,
+            half=slot.half,
+            side=jnp.stack(side),
+            cylinder=masks[0],
+            ellipsoid=masks[1],
+            torus=masks[2],
+            has=has,
+        )
+        return surfaces, slot
+
+    def given(self, k: Index, pose: Index, kind: str | None = None) -> "_One":
+        surfaces, slot = self.slot(k, pose, kind)
+        a, b = surfaces.local(slot.begin), surfaces.local(slot.end)
+        usable = slot.exists
+        for sunk, x in zip(self._sunk, (a, b), strict=True):
+            usable = usable & ~((known(sunk, k) > 0)[None] & surfaces.inside(x))
+        plain, other, second, unsure = surfaces.options(a, b)
+        given = Given(surfaces, slot.begin, slot.end, usable, plain.scale, other)
+        touch = surfaces.touch(a, b, plain)
+        return _One(given, jnp.stack([usable & touch, usable & second])[:, 0], unsure[0])
+
+
+class _One(NamedTuple):
+    given: Given
+    wanted: Bool[Array, " 2"]
+    """Which of its two ways are worth a try."""
+    unsure: Bool[Array, ""]
+
+
+def block_contacts(plan: Plan, slots: Slot, count: Index) -> Float[Array, "13 ns poses"]:
+    """Of all slots (last axis but one of each entry) at all poses: rows of contacts, then
+    whether it is the second way."""
+    poses = Poses(max(x.shape[-1] for x in slots), count)
+
+    def fetch(k: Index, pose: Index) -> Slot:
+        return Slot(*(take(x, k, pose) for x in slots))
+
+    block = Block(plan, poses, fetch, slots.begin.dtype)
+    found = contacts(block)
+
+    def whole(k: Index, pose: Index, out: Array) -> Array:
+        on, second = take(found.on, k, pose), take(found.second, k, pose)
+        rows = take(found.rows, k, pose)
+        # What was not looked at has never been written.
+        rows = jnp.where((on > 0.5)[None], rows, _nothing(block.dtype)[:, None])
+        return put(out, k, pose, jnp.concatenate([on[None], rows[1:], second[None]]))
+
+    empty = lax.empty((Row.count + 1, block.count, poses.size), block.dtype)
+    return poses.each_of(0, block.count, whole, empty)
+
+
+def _nothing(dtype: jnp.dtype) -> Float[Array, " 12"]:
+    nothing = np.zeros(Row.count)
+    nothing[[Row.converged, Row.came, Row.went]] = 1.0, -1.0, -1.0
+    return jnp.asarray(nothing, dtype)
+
+
+def contacts(block: Block) -> Found:
+    """Contacts of all slots, each alone, and then those that meet on a stretch together."""
+    plan, size, dtype = block.plan, block.poses.size, block.dtype
+    nothing = jnp.zeros((block.count + 1, size), dtype)
+    found = Found(
+        on=nothing,
+        second=nothing,
+        rows=lax.empty((Row.count, block.count + 1, size), dtype),
+        share=lax.empty((block.count, size), dtype),
+    )
+    for kind in dict.fromkeys(plan.kinds):
+        first = plan.kinds.index(kind)
+        found = _alone(block, kind, first, first + plan.kinds.count(kind), found)
+    return _together(block, found) if plan.crowded else found
+
+
+def _alone(block: Block, kind: str, first: int, last: int, found: Found) -> Found:
+    """Contacts of slots of one kind with nothing but their own surface in the way, in the
+    better of two ways."""
+    poses, dtype = block.poses, block.dtype
+    room = (last - first) * poses.size
+
+    def test(k: Index, pose: Index, tables: tuple) -> tuple:
+        bits, share = tables
+        one = block.given(k, pose, kind)
+        state = one.wanted[0] + 2 * one.wanted[1] + _UNSURE * one.unsure
+        left = jnp.where(one.given.usable, one.given.share, -1.0)
+        return put(bits, k - first, pose, state), put(share, k, pose, left)
+
+    bits = jnp.zeros((last - first, poses.size), jnp.int32)
+    bits, share = poses.each_of(first, last, test, (bits, found.share))
+
+    def note(k: Index, pose: Index, lists: tuple) -> tuple:
+        tasks, touched, n, m = lists
+        state = take(bits, k - first, pose)[0]
+        ways = state & _BOTH
+        touched = put_entry(touched, m, jnp.stack([k, pose, n, state]))
+        for way in (0, 1):
+            tasks = put_entry(tasks, n, jnp.stack([k, pose, jnp.full_like(k, way)]))
+            n = n + ((ways & (1 << way)) > 0)
+        return tasks, touched, n, m + (ways > 0)
+
+    none = jnp.zeros((), jnp.int32)
+    lists = lax.empty((3, 2 * room + 1), jnp.int32), lax.empty((4, room + 1), jnp.int32)
+    tasks, touched, n, m = poses.in_turn(first, last, note, (*lists, none, none))
+
+    def solve(t: Index, answers: Array) -> Array:
+        k, pose, way = entry(tasks, t)
+        given = block.given(k, pose, kind).given
+        here = jnp.ones((1,), bool)
+        left = given.left((way == 1)[None])
+        tried = Tried.nothing(here, dtype)
+        got, _ = solve_contacts(given, given.begins, given.ends, left, here, tried)
+        lifted = jax.tree.map(lambda x: x[..., None, :], (given, got))
+        return put_entry(answers, t, rows_of(lifted[0], -jnp.ones((1, 1), int), lifted[1]))
+
+    answers = lax.empty((Row.count, 2 * room + 1), dtype)
+    answers = side_by_side(n, solve, answers)
+    margin = max(SAME, 10.0 * float(jnp.finfo(dtype).eps))
+
+    def choose(t: Index, tables: tuple) -> tuple:
+        on, second, rows = tables
+        k, pose, task, state = entry(touched, t)
+        one, two, unsure = ((state & (1 << n)) > 0 for n in (0, 1, 2))
+        nothing = _nothing(dtype)
+        one_rows = jnp.where(one, entry(answers, task), nothing)
+        two_rows = jnp.where(two, entry(answers, task + one), nothing)
+        on_one, on_two = one_rows[Row.on] > 0.5, two_rows[Row.on] > 0.5
+        shorter = (two_rows[Row.long] < one_rows[Row.long] - margin) & on_one
+        better = on_two & jnp.where(unsure, shorter, ~shorter)
+        touches = on_one | (on_two & ~unsure)
+        return (
+            put(on, k, pose, touches),
+            put(second, k, pose, better),
+            put(rows, k, pose, jnp.where(better, two_rows, one_rows)),
+        )
+
+    on, second, rows = side_by_side(m, choose, (found.on, found.second, found.rows))
+    return Found(on, second, rows, share)
+
+
+def _together(block: Block, found: Found) -> Found:
+    """Crowded stretches: the surface that makes the string longest bears it, others join."""
+    poses, dtype, nobody = block.poses, block.dtype, block.count
+    seats = seats_of(block.plan)
+    number, width = seats.shape
+    rows, share = found.rows, found.share
+
+    def bear(r: Index, pose: Index, tables: tuple) -> tuple:
+        on, bearers = tables
+        slots = [known(seats[:, s], r) for s in range(width)]
+        touches = [
+            (take(on, jnp.maximum(slot, 0), pose)[0] > 0.5) & (slot >= 0) for slot in slots
+        ]
+        bearer, most = -jnp.ones((), jnp.int32), jnp.full((), -0.5, dtype)
+        for slot, there in zip(slots, touches, strict=True):
+            long = take(rows, jnp.maximum(slot, 0), pose, Row.long)[0]
+            better = there & (long > most)
+            bearer, most = jnp.where(better, slot, bearer), jnp.where(better, long, most)
+        # Only the bearer stays; those that join are put in again.
+        for slot, there in zip(slots, touches, strict=True):
+            place = jnp.where(slot >= 0, slot, nobody)
+            on = put(on, place, pose, there & (slot == bearer))
+        return on, put(bearers, r, pose, bearer)
+
+    bearers = lax.empty((number, poses.size), jnp.int32)
+    on, bearers = poses.each_of(0, number, bear, (found.on, bearers))
+
+    def note(r: Index, pose: Index, lists: tuple) -> tuple:
+        borne, m = lists
+        bearer = take(bearers, r, pose)[0]
+        nobody_yet = -jnp.ones((), jnp.int32)
+        borne = put_entry(borne, m, jnp.stack([nobody_yet, bearer, nobody_yet, pose, r]))
+        return borne, m + (bearer >= 0)
+
+    none = jnp.zeros((), jnp.int32)
+    room = number * poses.size
+    borne = lax.empty((5, room + 1), jnp.int32)
+    borne, m = poses.in_turn(0, number, note, (borne, none))
+
+    def others(line: Index, lists: tuple) -> tuple:
+        tasks, n = lists
+        _, bearer, _, pose, r = entry(borne, line)
+        for s in range(width):
+            slot = known(seats[:, s], r)
+            usable = take(share, jnp.maximum(slot, 0), pose)[0] >= 0.0
+            tasks = put_entry(tasks, n, jnp.stack([slot, pose, bearer, line]))
+            n = n + (usable & (slot >= 0) & (slot != bearer))
+        return tasks, n
+
+    tasks = lax.empty((4, width * room + 1), jnp.int32)
+    tasks, n = counted(0, m, others, (tasks, none))
+
+    def meet(t: Index, depths: Array) -> Array:
+        k, pose, bearer, _ = entry(tasks, t)
+        surfaces, slot = block.slot(k, pose)
+        touch = take(rows, bearer, pose)
+        p, q = touch[Row.p, None], touch[Row.q, None]
+        pieces = (
+            jnp.concatenate([slot.begin[:, None], q], axis=1),
+            jnp.concatenate([p, slot.end[:, None]], axis=1),
+        )
+        return put_entry(depths, t, surfaces.excess(*pieces, take(share, k, pose)))
+
+    depths = side_by_side(n, meet, lax.empty((2, width * room + 1), dtype))
+
+    def join(t: Index, tables: tuple) -> tuple:
+        borne, best = tables
+        k, _, _, line = entry(tasks, t)
+        early, late = entry(depths, t)
+        # A surface that both pieces run into joins where they do so more.
+        behind = (early < late).astype(jnp.int32)
+        depth = jnp.where(early < late, late, early)
+        most = take(best, behind, line)[0]
+        seat = 2 * behind
+        joins = jnp.where(depth > most, k, take(borne, seat, line)[0])
+        best = put(best, behind, line, jnp.maximum(depth, most))
+        return put(borne, seat, line, joins), best
+
+    best = jnp.zeros((2, room + 1), dtype)
+    borne, _ = counted(0, n, join, (borne, best))
+
+    def meeting(line: Index, lists: tuple) -> tuple:
+        joined, count = lists
+        ahead, bearer, behind, pose, _ = entry(borne, line)
+        joined = put_entry(joined, count, jnp.stack([ahead, bearer, behind, pose]))
+        return joined, count + ((ahead >= 0) | (behind >= 0))
+
+    joined = lax.empty((4, room + 1), jnp.int32)
+    joined, n = counted(0, m, meeting, (joined, none))
+
+    def balance(t: Index, tables: tuple) -> tuple:
+        on, second, rows = tables
+        *row, pose = entry(joined, t)
+        columns = _joined(block, rows, second, jnp.stack(row), pose)
+        for seat, (slot, column) in enumerate(zip(row, columns, strict=True)):
+            place = jnp.where(slot >= 0, slot, nobody)
+            on, rows = put(on, place, pose, column[Row.on]), put(rows, place, pose, column)
+            if seat != 1:
+                second = put(second, place, pose, jnp.zeros((), dtype))
+        return on, second, rows
+
+    on, second, rows = side_by_side(n, balance, (on, found.second, rows))
+    return Found(on, second, rows, share)
+
+
+def _joined(
+    block: Block, rows: Array, second: Array, row: Int[Array, " 3"], pose: Index
+) -> Float[Array, "3 12"]:
+    """Three seats on one stretch, the bearer in the middle, solved together."""
+
+    def seat(_: None, slot: Array) -> tuple[None, Given]:
+        return None, block.given(jnp.maximum(slot, 0), pose).given
+
+    _, seats = lax.scan(seat, None, row)
+    seats = jax.tree.map(lambda x: jnp.moveaxis(x, 0, -2), seats)
+    turned = take(second, row[1], pose)[0] > 0.5
+    way = (jnp.stack([turned & False, turned, turned & False]))[:, None]
+    wanted = seats.usable & (row >= 0)[:, None]
+    nothing = Tried.nothing(wanted, block.dtype).rows
+    tried = Tried(nothing, jnp.zeros((3, 1), int), jnp.zeros((3, 1), int))
+    bearer = take(rows, row[1], pose)[: Row.long]
+    found = settle(seats, seats.left(way), wanted, True, bearer, _one_by_one, tried)
+    return rows_of(seats, row[:, None], found)[..., 0].T
+
+
+def _one_by_one(
+    seats: Given, begins: Array, ends: Array, left: Left, wanted: Array, tried: Tried
+) -> tuple[Contact, Tried]:
+    """`solve_contacts` for one seat after the other, where wanted; each comes from where the
+    one before it has just been found to go."""
+
+    def one(before: tuple, seat: tuple) -> tuple[tuple, tuple[Contact, Tried]]:
+        met, from_ = before
+        given, begins, ends, left, wanted, tried = seat
+        tried = Tried(tried.rows, tried.times[0], tried.enough[0])
+        begins = jnp.where(met, from_, begins)
+
+        def solve() -> tuple[Contact, Tried]:
+            found, known = solve_contacts(given, begins, ends, left, wanted, tried)
+            return found, Tried(known.rows, known.times[None], known.enough[None])
+
+        def skip() -> tuple[Contact, Tried]:
+            none, no = jnp.zeros((3, *wanted.shape), begins.dtype), jnp.zeros_like(wanted)
+            nothing = Contact(no, none, none, none[0], ~no)
+            return nothing, Tried(tried.rows, tried.times[None], tried.enough[None])
+
+        found, tried = lax.cond(wanted[0], solve, skip)
+        return (met | found.on, jnp.where(found.on, found.q, from_)), (found, tried)
+
+    given = (seats, begins, ends, left, wanted, tried)
+    given = jax.tree.map(lambda x: jnp.moveaxis(x, -2, 0), given)
+    start = (jnp.zeros((1,), bool), jnp.zeros((3, 1), begins.dtype))
+    _, (found, tried) = lax.scan(one, start, given)
+    return jax.tree.map(lambda x: jnp.moveaxis(x, 0, -2), (found, tried))
