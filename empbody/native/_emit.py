@@ -16,9 +16,10 @@ from jax.extend import core
 from llvmlite import ir
 
 from ._elementwise import elementwise
-from ._flow import branches, counted_loop, loop, loop_side_by_side
+from ._flow import branches, counted_loop, loop
+from ._loops import loop_side_by_side
 from ._memory import Store, lent
-from ._side_by_side import MARK
+from ._side_by_side import MARK, REFILLED
 from ._spread import CALLS
 from ._structure import structural
 from ._values import INDEX, SMALL, Element, Memory, Small, Unsupported, Value, type_of
@@ -124,8 +125,8 @@ class Emitter(Store):
         name = eqn.primitive.name
         if name in CALLS:
             inner, consts = self.opened(eqn.params[CALLS[name]])
-            if eqn.params.get("name") == MARK and not self.lanes:
-                return loop_side_by_side(self, inner, consts, operands)
+            if eqn.params.get("name") in (MARK, REFILLED) and not self.lanes:
+                return loop_side_by_side(self, inner, consts, operands, eqn.params["name"])
             return [self.fresh(x) for x in self.run(inner, consts, operands)]
         if name == "while":
             return loop(self, eqn, operands)

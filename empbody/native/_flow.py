@@ -17,7 +17,7 @@ from llvmlite import ir
 from ._memory import lent, root, same
 from ._spread import CALLS, carried_by_scan, carried_by_while, plain
 from ._values import INDEX, SMALL, Element, Memory, Small, Unsupported, Value, size_of, type_of
-from ._wide import any_of, counted, is_wide, splat, width
+from ._wide import any_of, is_wide, splat
 
 _UNROLLED = 1
 """Loops of so many turns at most are written out."""
@@ -33,7 +33,7 @@ def _kind(emitter: Any, dtype: Any, wide: bool) -> ir.Type:
     return ir.VectorType(kind, emitter.lanes) if wide else kind
 
 
-def _typed(emitter: Any, x: Element, dtype: Any, wide: bool) -> ir.Value:
+def typed(emitter: Any, x: Element, dtype: Any, wide: bool) -> ir.Value:
     value = emitter.value(x, dtype)
     return splat(emitter.builder, value, emitter.lanes) if wide else value
 
@@ -47,7 +47,7 @@ class _Carried:
         starts = [
             None
             if isinstance(x, Memory)
-            else [_typed(emitter, y, x.dtype, own) for y in x.elements]
+            else [typed(emitter, y, x.dtype, own) for y in x.elements]
             for x, own in zip(values, wide, strict=True)
         ]
         self._values, self._wide, self._starts = values, wide, starts
@@ -79,7 +79,7 @@ class _Carried:
                 continue
             row = []
             for before, y in zip(old.elements, emitter.small(new).elements, strict=True):
-                value = _typed(emitter, y, old.dtype, wide)
+                value = typed(emitter, y, old.dtype, wide)
                 changes = mask is not None and wide and value is not before
                 row.append(b.select(mask, value, before) if changes else value)
             numbers.append(row)
@@ -194,66 +194,6 @@ def _phi_at_head(head: ir.Block, kind: ir.Type) -> ir.Value:
     b = ir.IRBuilder(head)
     b.position_at_start(head)
     return b.phi(kind)
-
-
-def loop_side_by_side(
-    emitter: Any, jaxpr: Any, consts: Sequence[Value], operands: list[Value]
-) -> list[Value]:
-    """A loop whose turns are taken several at a time."""
-    (eqn,) = jaxpr.eqns
-    params, b = eqn.params, emitter.builder
-    m, n = params["cond_nconsts"], params["body_nconsts"]
-    known = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *operands], strict=True))
-
-    def read(atom: Any) -> Value:
-        if isinstance(atom, core.Literal):
-            return Small.of(np.asarray(atom.val, atom.aval.dtype))
-        return known[atom]
-
-    given = [read(atom) for atom in eqn.invars]
-    body, body_consts = emitter.opened(params["body_jaxpr"])
-    for_body = [_indexable(emitter, lent(x), body, k) for k, x in enumerate(given[m : m + n])]
-    # The first number that is carried is the loop's own; it ends at the condition's constant.
-    (limit,) = emitter.small(given[0]).elements
-    tables = [
-        x if isinstance(x, Memory) and x.mutable and x.owned else emitter.copied(x)
-        for x in given[m + n + 1 :]
-    ]
-    dtype = eqn.outvars[0].aval.dtype
-    kind, lanes = type_of(dtype), width()
-    limit = emitter.value(limit, dtype)
-    head, turn, after = (
-        emitter.function.append_basic_block(name) for name in ("several", "turns", "done")
-    )
-    before = b.block
-    b.branch(head)
-    b.position_at_end(head)
-    first = b.phi(kind)
-    first.add_incoming(ir.Constant(kind, 0), before)
-    b.cbranch(b.icmp_signed("<", first, limit), turn, after)
-    b.position_at_end(turn)
-    numbers = counted(b, first, lanes)
-    emitter.lanes = lanes
-    emitter.mask = b.icmp_signed("<", numbers, splat(b, limit, lanes))
-    emitter.add_run(numbers, first)
-    results = emitter.run(body, body_consts, [*for_body, Small((), dtype, [numbers]), *tables])
-    emitter.lanes, emitter.mask = 0, None
-    for table, new in zip(tables, results[1:], strict=True):
-        if not same(table, new):
-            raise Unsupported("a table that is not changed in place")
-    first.add_incoming(b.add(first, ir.Constant(kind, lanes)), b.block)
-    b.branch(head)
-    b.position_at_end(after)
-    found = {var: x for var, x in zip(eqn.outvars[1:], tables, strict=True)}
-    found.update(known)
-    return [found[var] for var in jaxpr.outvars]
-
-
-def _indexable(emitter: Any, x: Value, body: Any, k: int) -> Value:
-    """In memory before the loop rather than in every turn, if its turns look for a part."""
-    if isinstance(x, Memory) or len(x.elements) == 1 or x.known:
-        return x
-    return emitter.spilled(x) if _looked_up(body, body.invars[k]) else x
 
 
 def counted_loop(emitter: Any, eqn: Any, operands: list[Value]) -> list[Value]:
@@ -447,7 +387,7 @@ def _any_branches(emitter: Any, eqn: Any, which: ir.Value, arguments: list[Value
         emitter.mask = outer
         chosen = []
         for aval, x, old in zip(outs, results, skipped, strict=True):
-            new = [_typed(emitter, y, aval.dtype, True) for y in emitter.small(x).elements]
+            new = [typed(emitter, y, aval.dtype, True) for y in emitter.small(x).elements]
             # The first to be written may be there where it is not wanted.
             row = [
                 y if found is None else b.select(here, y, z) for y, z in zip(new, old, strict=True)
@@ -477,7 +417,7 @@ def _placed(jaxpr: Any, var: Any) -> bool:
     return _used(jaxpr, var, "dynamic_update_slice", 2)
 
 
-def _looked_up(jaxpr: Any, var: Any) -> bool:
+def looked_up(jaxpr: Any, var: Any) -> bool:
     """Whether it takes a part of it at indices that are not known."""
     return _used(jaxpr, var, "dynamic_slice", 1)
 

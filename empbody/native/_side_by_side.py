@@ -7,12 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Int
+from jaxtyping import Array, Bool, Int
 
-Tree = TypeVar("Tree")
+Tree, State = TypeVar("Tree"), TypeVar("State")
 
-MARK = "empbody_side_by_side"
-"""Name by which machine code knows such a loop."""
+MARK, REFILLED = "empbody_side_by_side", "empbody_refilled"
+"""Names by which machine code knows such loops."""
 
 
 def side_by_side(
@@ -36,4 +36,31 @@ def side_by_side(
         return lax.while_loop(lambda state: state[0] < count, turn, start)[1]
 
     run.__name__ = MARK
+    return jax.jit(run)(jnp.asarray(count), tables)
+
+
+def refilled(
+    count: Int[Array, ""] | int,
+    start: Callable[[Int[Array, ""]], State],
+    go_on: Callable[[State], Bool[Array, ""]],
+    step: Callable[[State], State],
+    end: Callable[[Int[Array, ""], State, Tree], Tree],
+    tables: Tree,
+) -> Tree:
+    """`side_by_side` for turns that are loops themselves, of different length: from `start` on,
+    `step` is taken while `go_on` says so, and `end` puts the result into tables.
+
+    Machine code does not wait for the longest of those that it takes together: who is done
+    makes room for the next.
+    """
+
+    def run(count: Array, tables: Any) -> Any:
+        def turn(outer: tuple) -> tuple:
+            k, tables = outer
+            return k + 1, end(k, lax.while_loop(go_on, step, start(k)), tables)
+
+        begin = (np.zeros((), count.dtype), tables)
+        return lax.while_loop(lambda outer: outer[0] < count, turn, begin)[1]
+
+    run.__name__ = REFILLED
     return jax.jit(run)(jnp.asarray(count), tables)

@@ -15,14 +15,15 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from ..native import side_by_side
+from ..native import refilled, side_by_side
 from ._crowd import seats_of
-from ._ellipsoid import Tried
+from ._ellipsoid import Shooting, Solved
+from ._geodesic import Geodesic, Tried
 from ._given import Given
 from ._plan import Plan
 from ._remainder import Left
-from ._rounds import Row, rows_of, settle, solve_contacts
-from ._surfaces import Contact, Surfaces
+from ._rounds import Problem, Row, Settling, contacts_with, rows_of, solve_contacts
+from ._surfaces import Contact, Kernels, Surfaces, ValuesOnly
 from ._tables import Index, Poses, counted, entry, known, put, put_entry, take
 
 BLOCK = 16
@@ -47,6 +48,7 @@ class Slot(NamedTuple):
 
 
 Fetch = Callable[[Index, Index], Slot]
+Kinds = tuple[str, ...]
 
 
 class Found(NamedTuple):
@@ -77,16 +79,16 @@ class Block:
     def count(self) -> int:
         return len(self.plan.slots)
 
-    def slot(self, k: Index, pose: Index, kind: str | None = None) -> tuple[Surfaces, Slot]:
-        """One slot, of whatever kind if that is not known."""
+    def slot(self, k: Index, pose: Index, kinds: Kinds | None = None) -> tuple[Surfaces, Slot]:
+        """One slot, of one of some kinds, or of any."""
         slot = self.fetch(k, pose)
-        has = self.plan.has
-        if kind is None:
-            masks = [known(x, k)[None] > 0 for x in self._kinds]
-        else:
-            masks = [jnp.full((1,), kind == x) for x in ("cylinder", "ellipsoid", "torus")]
-            sides = self._side[:, [x == kind for x in self.plan.kinds]]
-            has = (kind, "side") if sides.any() else (kind,)
+        kinds = tuple(dict.fromkeys(self.plan.kinds)) if kinds is None else kinds
+        masks = [
+            known(mask, k)[None] > 0 if len(kinds) > 1 else jnp.full((1,), kinds == (name,))
+            for name, mask in zip(("cylinder", "ellipsoid", "torus"), self._kinds, strict=True)
+        ]
+        sides = self._side[:, [kind in kinds for kind in self.plan.kinds]]
+        has = (*kinds, "side") if sides.any() else kinds
         side = [known(row, k)[None].astype(self.dtype) for row in self._side]
         surfaces = Surfaces(
             centre=slot.centre,
@@ -101,8 +103,8 @@ class Block:
         )
         return surfaces, slot
 
-    def given(self, k: Index, pose: Index, kind: str | None = None) -> "_One":
-        surfaces, slot = self.slot(k, pose, kind)
+    def given(self, k: Index, pose: Index, kinds: Kinds | None = None) -> "_One":
+        surfaces, slot = self.slot(k, pose, kinds)
         a, b = surfaces.local(slot.begin), surfaces.local(slot.end)
         usable = slot.exists
         for sunk, x in zip(self._sunk, (a, b), strict=True):
@@ -172,7 +174,7 @@ def _alone(block: Block, kind: str, first: int, last: int, found: Found) -> Foun
 
     def test(k: Index, pose: Index, tables: tuple) -> tuple:
         bits, share = tables
-        one = block.given(k, pose, kind)
+        one = block.given(k, pose, (kind,))
         state = one.wanted[0] + 2 * one.wanted[1] + _UNSURE * one.unsure
         left = jnp.where(one.given.usable, one.given.share, -1.0)
         return put(bits, k - first, pose, state), put(share, k, pose, left)
@@ -194,18 +196,16 @@ def _alone(block: Block, kind: str, first: int, last: int, found: Found) -> Foun
     lists = lax.empty((3, 2 * room + 1), jnp.int32), lax.empty((4, room + 1), jnp.int32)
     tasks, touched, n, m = poses.in_turn(first, last, note, (*lists, none, none))
 
-    def solve(t: Index, answers: Array) -> Array:
-        k, pose, way = entry(tasks, t)
-        given = block.given(k, pose, kind).given
-        here = jnp.ones((1,), bool)
-        left = given.left((way == 1)[None])
-        tried = Tried.nothing(here, dtype)
-        got, _ = solve_contacts(given, given.begins, given.ends, left, here, tried)
-        lifted = jax.tree.map(lambda x: x[..., None, :], (given, got))
-        return put_entry(answers, t, rows_of(lifted[0], -jnp.ones((1, 1), int), lifted[1]))
-
     answers = lax.empty((Row.count, 2 * room + 1), dtype)
-    answers = side_by_side(n, solve, answers)
+    if kind == "ellipsoid":
+        answers = _over_ellipsoids(block, tasks, n, answers)
+    else:
+
+        def solve(t: Index, answers: Array) -> Array:
+            kernels = ValuesOnly(Tried.nothing(jnp.ones((1,), bool), dtype))
+            return put_entry(answers, t, _solved(block, tasks, t, kind, kernels))
+
+        answers = side_by_side(n, solve, answers)
     margin = max(SAME, 10.0 * float(jnp.finfo(dtype).eps))
 
     def choose(t: Index, tables: tuple) -> tuple:
@@ -227,6 +227,57 @@ def _alone(block: Block, kind: str, first: int, last: int, found: Found) -> Foun
 
     on, second, rows = side_by_side(m, choose, (found.on, found.second, found.rows))
     return Found(on, second, rows, share)
+
+
+def _solved(
+    block: Block, tasks: Array, t: Index, kind: str, kernels: Kernels
+) -> Float[Array, " 12"]:
+    """Rows of one task."""
+    k, pose, way = entry(tasks, t)
+    given = block.given(k, pose, (kind,)).given
+    left = given.left((way == 1)[None])
+    got = contacts_with(kernels, given, given.begins, given.ends, left, jnp.ones((1,), bool))
+    lifted = jax.tree.map(lambda x: x[..., None, :], (given, got))
+    return rows_of(lifted[0], -jnp.ones((1, 1), int), lifted[1])[:, 0, 0]
+
+
+class _Recorder:
+    """Writes down what is to be solved."""
+
+    problem: Float[Array, "13 1"]
+
+    def ellipsoid(self, a: Array, b: Array, axes: Array, side: Array, on: Array) -> Geodesic:
+        self.problem = Shooting.problem(a, b, axes, side, on)
+        return Geodesic(a, b, a[0], a[0], on)
+
+    def torus(self, a: Array, b: Array, tube: Array, ring: Array, on: Array) -> Geodesic:
+        raise NotImplementedError
+
+
+def _over_ellipsoids(block: Block, tasks: Array, n: Index, answers: Array) -> Array:
+    """Shots need different numbers of corrections: who is done makes room for the next."""
+    room = answers.shape[1]
+
+    def record(t: Index, problems: Array) -> Array:
+        recorder = _Recorder()
+        _solved(block, tasks, t, "ellipsoid", recorder)
+        return put_entry(problems, t, recorder.problem)
+
+    problems = side_by_side(n, record, lax.empty((13, room), block.dtype))
+    solutions = refilled(
+        n,
+        lambda t: Shooting.begun(entry(problems, t)[:, None]),
+        Shooting.goes_on,
+        Shooting.again,
+        lambda t, state, solutions: put_entry(solutions, t, state.rows),
+        lax.empty((13, room), block.dtype),
+    )
+
+    def finish(t: Index, answers: Array) -> Array:
+        solved = Solved(entry(solutions, t)[:, None])
+        return put_entry(answers, t, _solved(block, tasks, t, "ellipsoid", solved))
+
+    return side_by_side(n, finish, answers)
 
 
 def _together(block: Block, found: Found) -> Found:
@@ -310,48 +361,109 @@ def _together(block: Block, found: Found) -> Found:
     best = jnp.zeros((2, room + 1), dtype)
     borne, _ = counted(0, n, join, (borne, best))
 
-    def meeting(line: Index, lists: tuple) -> tuple:
-        joined, count = lists
-        ahead, bearer, behind, pose, _ = entry(borne, line)
-        joined = put_entry(joined, count, jnp.stack([ahead, bearer, behind, pose]))
-        return joined, count + ((ahead >= 0) | (behind >= 0))
-
-    joined = lax.empty((4, room + 1), jnp.int32)
-    joined, n = counted(0, m, meeting, (joined, none))
-
-    def balance(t: Index, tables: tuple) -> tuple:
-        on, second, rows = tables
-        *row, pose = entry(joined, t)
-        columns = _joined(block, rows, second, jnp.stack(row), pose)
-        for seat, (slot, column) in enumerate(zip(row, columns, strict=True)):
-            place = jnp.where(slot >= 0, slot, nobody)
-            on, rows = put(on, place, pose, column[Row.on]), put(rows, place, pose, column)
-            if seat != 1:
-                second = put(second, place, pose, jnp.zeros((), dtype))
-        return on, second, rows
-
-    on, second, rows = side_by_side(n, balance, (on, found.second, rows))
+    second = found.second
+    for kinds, one_of in _mixtures(block.plan):
+        listed = _meetings(block, borne, m, kinds, one_of)
+        on, second, rows = _balanced(block, *listed, kinds, (on, second, rows))
     return Found(on, second, rows, share)
 
 
+def _mixtures(plan: Plan) -> list[tuple[Kinds, Kinds]]:
+    """Kinds of surfaces that are solved together, and those of which there must be one.
+
+    The costly ones are kept apart: who has none of them need not wait for them."""
+    cheap = tuple(kind for kind in dict.fromkeys(plan.kinds) if kind in ("cylinder", "sphere"))
+    out: list[tuple[Kinds, Kinds]] = [(cheap, ())] if cheap else []
+    for kind in ("ellipsoid", "torus"):
+        if kind in plan.kinds:
+            out.append(((*(out[-1][0] if out else ()), kind), (kind,)))
+    return out
+
+
+def _meetings(
+    block: Block, borne: Array, m: Index, kinds: Kinds, one_of: Kinds
+) -> tuple[Array, Index]:
+    """Stretches that several surfaces bear, all of some kinds: (slots, in the string's order;
+    pose; seat of the bearer)."""
+    named = np.array(block.plan.kinds)
+    inside, needed = np.isin(named, kinds), np.isin(named, one_of)
+    none = jnp.zeros((), jnp.int32)
+
+    def note(line: Index, lists: tuple) -> tuple:
+        joined, count = lists
+        ahead, bearer, behind, pose, _ = entry(borne, line)
+        slots = [ahead, bearer, behind]
+        # Strings over two surfaces take the first two seats.
+        has = (ahead >= 0).astype(jnp.int32)
+        row = jnp.where(has > 0, jnp.stack(slots), jnp.stack([bearer, behind, none - 1]))
+        joined = put_entry(joined, count, jnp.concatenate([row, jnp.stack([pose, has])]))
+        here = (ahead >= 0) | (behind >= 0)
+        for slot in slots:
+            here = here & ((slot < 0) | (known(inside, jnp.maximum(slot, 0)) > 0))
+        if one_of:
+            some = [(slot >= 0) & (known(needed, jnp.maximum(slot, 0)) > 0) for slot in slots]
+            here = here & (some[0] | some[1] | some[2])
+        return joined, count + here
+
+    return counted(0, m, note, (lax.empty((5, borne.shape[1]), jnp.int32), none))
+
+
+def _balanced(
+    block: Block, joined: Array, n: Index, kinds: Kinds, tables: tuple[Array, Array, Array]
+) -> tuple[Array, Array, Array]:
+    """Contacts with those that meet solved together."""
+    _, second, rows = tables
+    nobody = block.count
+
+    def end(t: Index, state: tuple[Problem, Settling], answers: Array) -> Array:
+        problem, settling = state
+        slots = entry(joined, t)[:3, None]
+        return put_entry(answers, t, rows_of(problem.seats, slots, settling.found(problem)))
+
+    answers = refilled(
+        n,
+        lambda t: _joined(block, rows, second, entry(joined, t), kinds),
+        lambda state: state[1].goes_on(),
+        lambda state: (state[0], state[1].again(state[0], _one_by_one, 0)),
+        end,
+        lax.empty((Row.count, 3, joined.shape[1]), block.dtype),
+    )
+
+    def seat(t: Index, tables: tuple) -> tuple:
+        on, second, rows = tables
+        *row, pose, own = entry(joined, t)
+        columns = entry(answers, t)
+        for number, slot in enumerate(row):
+            place, column = jnp.where(slot >= 0, slot, nobody), columns[:, number]
+            on, rows = put(on, place, pose, column[Row.on]), put(rows, place, pose, column)
+            # A side holds the string only on the surface that bears it.
+            held = jnp.where(own == number, take(second, place, pose), 0.0)
+            second = put(second, place, pose, held)
+        return on, second, rows
+
+    return side_by_side(n, seat, tables)
+
+
 def _joined(
-    block: Block, rows: Array, second: Array, row: Int[Array, " 3"], pose: Index
-) -> Float[Array, "3 12"]:
-    """Three seats on one stretch, the bearer in the middle, solved together."""
+    block: Block, rows: Array, second: Array, line: Int[Array, " 5"], kinds: Kinds
+) -> tuple[Problem, Settling]:
+    """Up to three surfaces on one stretch, in the string's order, before they are solved
+    together."""
+    row, pose, own = line[:3], line[3], line[4]
 
     def seat(_: None, slot: Array) -> tuple[None, Given]:
-        return None, block.given(jnp.maximum(slot, 0), pose).given
+        return None, block.given(jnp.maximum(slot, 0), pose, kinds).given
 
     _, seats = lax.scan(seat, None, row)
     seats = jax.tree.map(lambda x: jnp.moveaxis(x, 0, -2), seats)
-    turned = take(second, row[1], pose)[0] > 0.5
-    way = (jnp.stack([turned & False, turned, turned & False]))[:, None]
+    bearer = jnp.where(own > 0, row[1], row[0])
+    turned = take(second, bearer, pose)[0] > 0.5
+    way = (turned & (jnp.arange(3) == own))[:, None]
     wanted = seats.usable & (row >= 0)[:, None]
-    nothing = Tried.nothing(wanted, block.dtype).rows
-    tried = Tried(nothing, jnp.zeros((3, 1), int), jnp.zeros((3, 1), int))
-    bearer = take(rows, row[1], pose)[: Row.long]
-    found = settle(seats, seats.left(way), wanted, True, bearer, _one_by_one, tried)
-    return rows_of(seats, row[:, None], found)[..., 0].T
+    tried = Tried(Tried.nothing(wanted, block.dtype).rows, jnp.zeros((3, 1), int))
+    alone = take(rows, bearer, pose)[: Row.long]
+    problem = Problem(seats, seats.left(way), wanted, True, alone, own[None])
+    return problem, Settling.begun(problem, tried)
 
 
 def _one_by_one(
@@ -363,17 +475,17 @@ def _one_by_one(
     def one(before: tuple, seat: tuple) -> tuple[tuple, tuple[Contact, Tried]]:
         met, from_ = before
         given, begins, ends, left, wanted, tried = seat
-        tried = Tried(tried.rows, tried.times[0], tried.enough[0])
+        tried = Tried(tried.rows, tried.enough[0])
         begins = jnp.where(met, from_, begins)
 
         def solve() -> tuple[Contact, Tried]:
             found, known = solve_contacts(given, begins, ends, left, wanted, tried)
-            return found, Tried(known.rows, known.times[None], known.enough[None])
+            return found, Tried(known.rows, known.enough[None])
 
         def skip() -> tuple[Contact, Tried]:
             none, no = jnp.zeros((3, *wanted.shape), begins.dtype), jnp.zeros_like(wanted)
             nothing = Contact(no, none, none, none[0], ~no)
-            return nothing, Tried(tried.rows, tried.times[None], tried.enough[None])
+            return nothing, Tried(tried.rows, tried.enough[None])
 
         found, tried = lax.cond(wanted[0], solve, skip)
         return (met | found.on, jnp.where(found.on, found.q, from_)), (found, tried)

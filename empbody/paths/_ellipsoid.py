@@ -18,19 +18,29 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from ._compact import on_those
-from ._geodesic import Geodesic
-from ._shooting import arrival, chain_start, corrected, frame_of, land, launch, rotate, shoot
+from ._geodesic import Geodesic, Tried
+from ._shooting import (
+    Frame,
+    arrival,
+    chain_start,
+    corrected,
+    frame_of,
+    land,
+    launch,
+    rotate,
+    shoot,
+)
 from ._vectors import dot, length
 
+STEPS = 8
+"""Of integration, at most."""
 _PASSES = (16, 24)
 """Coarse and all passes of a block at most."""
-_NEAR, _TOLERANCE = 3e-4, 1e-6
+_NEAR, _TOLERANCE = 1e-3, 3e-5
 """Angles that the last pass of each kind may correct; what is left is about the square."""
-_NEARBY = 4
-"""After so many problems the next one's solution is near the last one's: no coarse passes."""
 _FEW = 3
 """So few steps of integration that coarse passes with fewer save nothing."""
-_TURN = 0.4
+_TURN = 0.5
 """Angle that one step of integration may turn."""
 
 
@@ -71,7 +81,8 @@ def _solve_flat(given: Array, on: Array, steps: int) -> Array:
     rows = _unknown(on, given.dtype)
 
     def solve(columns: Array) -> Array:
-        return _solve_block(columns, steps=steps, warm=False, enough=steps)[0]
+        enough = jnp.full((), steps, int)
+        return _solve_block(columns, columns[0] == columns[0], enough, steps)[0]
 
     return on_those(solve, on, rows, jnp.concatenate([given, rows]))
 
@@ -82,48 +93,61 @@ def _unknown(on: Array, dtype: jnp.dtype) -> Array:
     return rows.at[12].set(jnp.where(on, -1, 1))
 
 
-def _solve_block(
-    columns: Array, *, steps: int, warm: Array | bool, enough: Array | int
-) -> tuple[Array, Array]:
+def _solve_block(columns: Array, fresh: Array, enough: Array, steps: int) -> tuple[Array, Array]:
     """Shoot and correct, first with few steps, until all have converged; what has, stays.
 
-    `warm` means that the rows hold the solution of a problem nearby, for which `enough` steps
+    Those that are not `fresh` hold the solution of a problem nearby, for which `enough` steps
     were enough; the latter is also the second result."""
     given, rows = columns[:12], columns[12:]
-    f = frame_of(given[:3], given[3:6], given[6:9], given[9:])
-    tolerance = max(_TOLERANCE, 1e3 * float(jnp.finfo(given.dtype).eps))
-
-    def go_on(loop):
-        return (loop[0] < _PASSES[1]) & jnp.any(loop[2][12] <= 0)
-
-    def body(loop):
-        count, enough, rows = loop
-        old = _unpack(rows)
-        fine = jnp.all(old.converged >= 0) | (count >= _PASSES[0]) | (enough <= _FEW)
-        few = jnp.minimum((enough + 2) // 3, enough)
-        shot = shoot(f, old.start[0], old.start[1], old.tau, jnp.where(fine, enough, few))
-        error = jnp.maximum(jnp.abs(shot.short), jnp.abs(shot.turn))
-        good, near = shot.stable & (error < tolerance), shot.stable & (error < _NEAR)
-        c, d, tau = corrected(shot, old.start[0], old.start[1], old.tau)
-        end = arrival(f, shot)
-        p, q = launch(f, c, d)[0] * f.s, land(f, end[0], end[1])[0] * f.s
-        state = jnp.where(fine, good.astype(tau.dtype), near.astype(tau.dtype) - 1)
-        new = _pack(_Solution(jnp.stack([c, d]), jnp.stack(end), tau, p, q, shot.length, state))
-        # A hopeless string may overflow: its last finite state stays, not converged.
-        lost = ~jnp.all(jnp.isfinite(new), axis=0)
-        held = (old.converged > 0) | (~fine & (old.converged == 0)) | lost
-        turns = jnp.minimum(jnp.max(jnp.where(lost, 0, shot.turns)), steps * _TURN)
-        enough = jnp.maximum(jnp.ceil(turns / _TURN), 1).astype(int)
-        return count + 1, enough, jnp.where(held[None], rows, new)
-
-    def start(rows):
-        c, d, tau = chain_start(f)
-        return jnp.concatenate([c[None], d[None], rows[2:4], tau[None], rows[5:]])
-
-    rows = lax.cond(warm, lambda rows: rows, start, rows)
-    loop = (jnp.zeros((), int), jnp.asarray(enough, int), rows)
-    _, enough, rows = lax.while_loop(go_on, body, loop)
+    f = _frame(given)
+    new = jnp.any(fresh)
+    rows = lax.cond(
+        new, lambda rows: jnp.where(fresh[None], _first(f, rows), rows), lambda rows: rows, rows
+    )
+    # Those that are near are corrected once each time.
+    begun = jnp.where(new, 0, _PASSES[1] - 1).astype(int)
+    loop = (begun, jnp.where(new, steps, enough).astype(int), rows)
+    step = functools.partial(_again, f, steps=steps)
+    _, enough, rows = lax.while_loop(_goes_on, lambda loop: step(*loop), loop)
     return rows, enough
+
+
+def _frame(given: Array) -> Frame:
+    return frame_of(given[:3], given[3:6], given[6:9], given[9:])
+
+
+def _first(f: Frame, rows: Array) -> Array:
+    """Before the first shot."""
+    c, d, tau = chain_start(f)
+    return jnp.concatenate([c[None], d[None], rows[2:4], tau[None], rows[5:]])
+
+
+def _goes_on(loop: tuple) -> Array:
+    return (loop[0] < _PASSES[1]) & jnp.any(loop[2][12] <= 0)
+
+
+def _again(
+    f: Frame, count: Array, enough: Array, rows: Array, *, steps: int
+) -> tuple[Array, Array, Array]:
+    """One shot more."""
+    tolerance = max(_TOLERANCE, 1e3 * float(jnp.finfo(rows.dtype).eps))
+    old = _unpack(rows)
+    fine = jnp.all(old.converged >= 0) | (count >= _PASSES[0]) | (enough <= _FEW)
+    few = jnp.minimum((enough + 2) // 3, enough)
+    shot = shoot(f, old.start[0], old.start[1], old.tau, jnp.where(fine, enough, few))
+    error = jnp.maximum(jnp.abs(shot.short), jnp.abs(shot.turn))
+    good, near = shot.stable & (error < tolerance), shot.stable & (error < _NEAR)
+    c, d, tau = corrected(shot, old.start[0], old.start[1], old.tau)
+    end = arrival(f, shot)
+    p, q = launch(f, c, d)[0] * f.s, land(f, end[0], end[1])[0] * f.s
+    state = jnp.where(fine, good.astype(tau.dtype), near.astype(tau.dtype) - 1)
+    new = _pack(_Solution(jnp.stack([c, d]), jnp.stack(end), tau, p, q, shot.length, state))
+    # A hopeless string may overflow: its last finite state stays, not converged.
+    lost = ~jnp.all(jnp.isfinite(new), axis=0)
+    held = (old.converged > 0) | (~fine & (old.converged == 0)) | lost
+    turns = jnp.minimum(jnp.max(jnp.where(lost, 0, shot.turns)), steps * _TURN)
+    enough = jnp.maximum(jnp.ceil(turns / _TURN), 1).astype(int)
+    return count + 1, enough, jnp.where(held[None], rows, new)
 
 
 @_solve.defjvp
@@ -164,21 +188,6 @@ def _with_slopes_jvp(primals, tangents):
     return _with_slopes(*primals), rate
 
 
-class Tried(NamedTuple):
-    """A start for the next of several problems that are near each other."""
-
-    rows: Float[Array, "13 *batch"]
-    times: Int[Array, ""]
-    """How many have been solved."""
-    enough: Int[Array, ""]
-    """Steps that the last one took."""
-
-    @staticmethod
-    def nothing(on: Bool[Array, "*batch"], dtype: jnp.dtype) -> "Tried":
-        rows = _unknown(on.reshape(-1), dtype)
-        return Tried(rows.reshape(13, *on.shape), jnp.zeros((), int), jnp.zeros((), int))
-
-
 def ellipsoid_block(
     a: Float[Array, "3 *batch"],
     b: Float[Array, "3 *batch"],
@@ -187,27 +196,71 @@ def ellipsoid_block(
     on: Bool[Array, "*batch"],
     tried: Tried,
     *,
-    steps: int = 8,
+    steps: int = STEPS,
 ) -> tuple[Geodesic, Tried]:
     """`ellipsoid_path` for a block of strings that are nearly all in contact, all at once and
     without derivatives."""
     wanted, on, given = _guarded(a, b, semi_axes, side, on)
     flat = jnp.concatenate([x.reshape(3, -1) for x in given])
-    # A solution nearby is a start, not yet a solution; after some time it is near.
-    near = tried.times >= _NEARBY
-    rows = tried.rows.reshape(13, -1)
-    rows = rows.at[12].set(jnp.where(on.reshape(-1), jnp.where(near, 0, -1), 1))
-    rows, enough = _solve_block(
-        jnp.concatenate([flat, rows]),
-        steps=steps,
-        warm=tried.times > 0,
-        enough=jnp.where(near, tried.enough, steps),
-    )
+    flat_on, known = on.reshape(-1), tried.rows.reshape(13, -1)
+    fresh = flat_on & (known[4] == 0.0)
+    rows = jnp.where(fresh[None], _unknown(flat_on, a.dtype), known)
+    # A solution nearby is a start, not yet a solution.
+    rows = rows.at[12].set(jnp.where(flat_on, jnp.where(fresh, -1, 0), 1))
+    rows, enough = _solve_block(jnp.concatenate([flat, rows]), fresh, tried.enough, steps)
     rows = rows.reshape(13, *on.shape)
+    found = _geodesic(rows, given[0], given[1], on, wanted)
+    return found, Tried(jnp.where(on[None], rows, tried.rows), enough)
+
+
+def _geodesic(rows: Array, a: Array, b: Array, on: Array, wanted: Array) -> Geodesic:
     x = _unpack(rows)
-    free = length(x.p - given[0]) + length(given[1] - x.q)
-    found = _cut(x.p, x.q, x.length - free, x.length, x.converged, on, wanted)
-    return found, Tried(rows, tried.times + 1, enough)
+    free = length(x.p - a) + length(b - x.q)
+    return _cut(x.p, x.q, x.length - free, x.length, x.converged, on, wanted)
+
+
+class Shooting(NamedTuple):
+    """One string on its way to a solution, shot by shot: `ellipsoid_block` in pieces."""
+
+    frame: Frame
+    shots: Int[Array, ""]
+    enough: Int[Array, ""]
+    rows: Float[Array, "13 1"]
+
+    @staticmethod
+    def problem(
+        a: Float[Array, "3 1"],
+        b: Float[Array, "3 1"],
+        semi_axes: Float[Array, "3 1"],
+        side: Float[Array, "3 1"],
+        on: Bool[Array, " 1"],
+    ) -> Float[Array, "13 1"]:
+        """All that a solution depends on."""
+        _, on, given = _guarded(a, b, semi_axes, side, on)
+        return jnp.concatenate([*given, on[None].astype(a.dtype)])
+
+    @staticmethod
+    def begun(problem: Float[Array, "13 1"]) -> "Shooting":
+        f = _frame(problem[:12])
+        rows = _first(f, _unknown(problem[12] > 0.5, problem.dtype))
+        return Shooting(f, jnp.zeros((), int), jnp.full((), STEPS, int), rows)
+
+    def goes_on(self) -> Bool[Array, ""]:
+        return _goes_on(self[1:])
+
+    def again(self) -> "Shooting":
+        return Shooting(self.frame, *_again(*self, steps=STEPS))
+
+
+class Solved:
+    """Geodesics that are known already."""
+
+    def __init__(self, rows: Float[Array, "13 1"]) -> None:
+        self._rows = rows
+
+    def ellipsoid(self, a: Array, b: Array, axes: Array, side: Array, on: Array) -> Geodesic:
+        wanted, on, given = _guarded(a, b, axes, side, on)
+        return _geodesic(self._rows, given[0], given[1], on, wanted)
 
 
 def ellipsoid_path(

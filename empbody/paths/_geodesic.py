@@ -2,7 +2,8 @@
 
 from typing import NamedTuple
 
-from jaxtyping import Array, Bool, Float
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
 
 
 class Geodesic(NamedTuple):
@@ -19,3 +20,16 @@ class Geodesic(NamedTuple):
     arc: Float[Array, "*batch"]
     length: Float[Array, "*batch"]
     converged: Bool[Array, "*batch"]
+
+
+class Tried(NamedTuple):
+    """Solutions of problems that are near the next ones."""
+
+    rows: Float[Array, "13 *batch"]
+    """In whatever numbers the kind of surface has for them; zero where nothing is known."""
+    enough: Int[Array, ""]
+    """Steps of integration that were enough."""
+
+    @staticmethod
+    def nothing(on: Bool[Array, "*batch"], dtype: jnp.dtype) -> "Tried":
+        return Tried(jnp.zeros((13, *on.shape), dtype), jnp.zeros((), int))

@@ -12,13 +12,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from ._compact import by_blocks
-from ._ellipsoid import Tried
+from ._geodesic import Tried
 from ._given import Given
 from ._remainder import Left
-from ._surfaces import Contact, ValuesOnly, choose, string_length
+from ._surfaces import Contact, Kernels, ValuesOnly, choose, string_length
 
 _ROUNDS = 40
-_STILL = 1e-9
+_STILL = 1e-8
 """Movement of the tangent points in a round (m) below which they have settled."""
 _LEAP = 4.0
 """How many times the last movement the next one may be."""
@@ -67,7 +67,8 @@ def solve_table(
         else:
             rows = alone.at[: Row.long, slot[1], lane[1]].get(mode="promise_in_bounds")
             tried = Tried.nothing(wanted, seats.begins.dtype)
-            found = settle(seats, left, wanted, table.linked, rows, solve_contacts, tried)
+            problem = Problem(seats, left, wanted, table.linked, rows, 1)
+            found = settle(problem, solve_contacts, tried)
         rows = rows_of(seats, slot, found)
         return jax.lax.dynamic_update_slice_in_dim(results, rows, at, -1)
 
@@ -91,21 +92,26 @@ def solve_contacts(
 ) -> tuple[Contact, Tried]:
     """Contacts in the ground frame of strings from `begins` to `ends`."""
     kernels = ValuesOnly(tried)
+    return contacts_with(kernels, seats, begins, ends, left, wanted), kernels.tried
+
+
+def contacts_with(
+    kernels: Kernels, seats: Given, begins: Array, ends: Array, left: Left, wanted: Array
+) -> Contact:
     surfaces = seats.surfaces
     found = surfaces.contact(surfaces.local(begins), surfaces.local(ends), left, wanted, kernels)
-    return found._replace(p=surfaces.world(found.p), q=surfaces.world(found.q)), kernels.tried
+    return found._replace(p=surfaces.world(found.p), q=surfaces.world(found.q))
 
 
 def neighbours(
     on: Bool[Array, "3 *batch"],
     p: Float[Array, "3 3 *batch"],
     q: Float[Array, "3 3 *batch"],
-    begins: Float[Array, "3 3 *batch"],
-    ends: Float[Array, "3 3 *batch"],
+    begin: Float[Array, "3 *batch"],
+    end: Float[Array, "3 *batch"],
 ) -> tuple[Float[Array, "3 3 *batch"], Float[Array, "3 3 *batch"]]:
     """Where the string comes from and goes to at each of three seats in a row."""
-    # The bearer, in the middle, is always there.
-    came, went = [begins[:, 1]], [ends[:, 1]]
+    came, went = [begin], [end]
     for k in range(2):
         came.append(jnp.where(on[k][None], q[:, k], came[-1]))
         went.append(jnp.where(on[2 - k][None], p[:, 2 - k], went[-1]))
@@ -115,30 +121,60 @@ def neighbours(
 Solver = Callable[[Given, Array, Array, Left, Array, Tried], tuple[Contact, Tried]]
 
 
-def settle(
-    seats: Given,
-    left: Left,
-    wanted: Array,
-    linked: Array | bool,
-    bearer: Array,
-    solve: Solver,
-    tried: Tried,
-) -> Contact:
+class Problem(NamedTuple):
+    """Three seats on one stretch, in the string's order, or three strings of their own."""
+
+    seats: Given
+    left: Left
+    wanted: Bool[Array, "3 *batch"]
+    linked: Bool[Array, ""] | bool
+    bearer: Float[Array, "9 *batch"]
+    """Rows of the one that bears the string, alone."""
+    seat: int | Int[Array, "*batch"]
+    """Where that one is."""
+
+    def alone(self) -> Contact:
+        """The string over the bearer alone, at its seat."""
+        wide = jnp.broadcast_to(self.bearer[:, None], (self.bearer.shape[0], *self.wanted.shape))
+        numbers = jnp.arange(3).reshape(3, *([1] * (self.wanted.ndim - 1)))
+        on = (wide[Row.on] > 0.5) & (numbers == self.seat) & self.linked
+        return Contact(on, wide[Row.p], wide[Row.q], wide[Row.arc], on)
+
+
+class Settling(NamedTuple):
     """Rounds until nothing moves: all contacts anew, each on the string that others leave.
 
     Rounds alone would converge linearly, slowly where surfaces are close; so the next one
     starts from the mixture of the last three that should move least (Anderson's method).
     Without links one round is enough.
     """
-    still = max(_STILL, 10.0 * float(jnp.finfo(seats.begins.dtype).eps))
-    middle = (jnp.arange(3)[:, None] == 1) & linked
-    start = jnp.broadcast_to(bearer[:, None], (bearer.shape[0], *wanted.shape))
-    on = (start[Row.on] > 0.5) & middle
-    start = Contact(on, start[Row.p], start[Row.q], start[Row.arc], on)
 
-    def step(loop):
-        count, moving, guess, now, history, tried = loop
-        begins, ends = neighbours(now.on, guess[:3], guess[3:], seats.begins, seats.ends)
+    rounds: Int[Array, ""]
+    moving: Bool[Array, "*batch"]
+    guess: Float[Array, "6 3 *batch"]
+    now: Contact
+    history: tuple
+    tried: Tried
+
+    @staticmethod
+    def begun(problem: Problem, tried: Tried) -> "Settling":
+        start = problem.alone()
+        zero = jnp.zeros((6, *problem.wanted.shape), problem.bearer.dtype)
+        past = (zero, zero, zero[0, 0])
+        guess = jnp.concatenate([start.p, start.q])
+        moving = jnp.ones_like(problem.wanted[0])
+        return Settling(jnp.zeros((), int), moving, guess, start, (past, past), tried)
+
+    def goes_on(self) -> Bool[Array, ""]:
+        return (self.rounds < _ROUNDS) & jnp.any(self.moving)
+
+    def again(self, problem: Problem, solve: Solver, one: int = 1) -> "Settling":
+        """One round more; `one` is a seat that is always taken."""
+        count, moving, guess, now, history, tried = self
+        seats, left, wanted, linked, *_ = problem
+        still = max(_STILL, 10.0 * float(jnp.finfo(guess.dtype).eps))
+        ends = seats.begins[:, one], seats.ends[:, one]
+        begins, ends = neighbours(now.on, guess[:3], guess[3:], *ends)
         begins = jnp.where(linked, begins, seats.begins)
         ends = jnp.where(linked, ends, seats.ends)
         new, tried = solve(seats, begins, ends, left, wanted, tried)
@@ -160,20 +196,22 @@ def settle(
         usable = same & (count > 0) & (leap < _LEAP * reach)
         mixed = jnp.where(usable[None, None], best, both)
         older, last = history[1], (both, shift, same.astype(both.dtype))
-        history = (older, last)
-        return count + 1, moved, mixed, new, history, tried
+        return Settling(count + 1, moved, mixed, new, (older, last), tried)
 
-    zero = jnp.zeros((6, *wanted.shape), seats.begins.dtype)
-    past = (zero, zero, zero[0, 0])
-    guess = jnp.concatenate([start.p, start.q])
-    moving = jnp.ones_like(wanted[0])
-    loop = (jnp.zeros((), int), moving, guess, start, (past, past), tried)
-    go_on = lambda loop: (loop[0] < _ROUNDS) & jnp.any(loop[1])  # noqa: E731
-    _, moved, _, found, _, _ = jax.lax.while_loop(go_on, step, loop)
-    # Where no balance is found the bearer holds the string alone.
-    lost = moved[None]
-    found = choose(lost, start, found)
-    return found._replace(converged=found.converged & ~lost)
+    def found(self, problem: Problem) -> Contact:
+        """Where no balance is found the bearer holds the string alone."""
+        lost = self.moving[None]
+        found = choose(lost, problem.alone(), self.now)
+        return found._replace(converged=found.converged & ~lost)
+
+
+def settle(problem: Problem, solve: Solver, tried: Tried) -> Contact:
+    state = jax.lax.while_loop(
+        Settling.goes_on,
+        lambda state: state.again(problem, solve),
+        Settling.begun(problem, tried),
+    )
+    return state.found(problem)
 
 
 def _mixed(value: Array, shift: Array, history: tuple) -> Array:

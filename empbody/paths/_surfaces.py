@@ -14,8 +14,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from ._circle import Round, bears, detour, wound
-from ._ellipsoid import Tried, ellipsoid_block, ellipsoid_path
-from ._geodesic import Geodesic
+from ._ellipsoid import ellipsoid_block, ellipsoid_path
+from ._geodesic import Geodesic, Tried
 from ._remainder import Left, end_share, hook, next_to_nothing, outside_share
 from ._torus import torus_block, torus_contact, torus_inside, torus_path
 from ._vectors import Tree, dot, length, turn, turn_back
@@ -304,7 +304,11 @@ class ValuesOnly:
     def torus(self, a: Array, b: Array, tube: Array, ring: Array, on: Array) -> Geodesic:
         zero = jnp.zeros_like(a)
         none = Geodesic(zero, zero, zero[0], zero[0], ~on)
-        return jax.lax.cond(jnp.any(on), torus_block, lambda *_: none, a, b, tube, ring, on)
+        arguments = (a, b, tube, ring, on, self.tried)
+        found, self.tried = jax.lax.cond(
+            jnp.any(on), torus_block, lambda *_: (none, self.tried), *arguments
+        )
+        return found
 
 
 _UNSURE = 0.1

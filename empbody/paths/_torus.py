@@ -18,7 +18,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from ._compact import on_those
-from ._geodesic import Geodesic
+from ._geodesic import Geodesic, Tried
 from ._vectors import root
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
@@ -211,22 +211,23 @@ def _newton(unknown: Array, a: Array, b: Array, r: Array, ring: Array) -> Array:
 
 
 def _solve_block(columns: Array) -> Array:
-    a, b, (r, ring), rows = columns[:3], columns[3:6], columns[6:8], columns[8:]
+    return lax.fori_loop(0, _PASSES, lambda _, rows: _correct(columns[:8], rows), columns[8:])
+
+
+def _correct(given: Array, rows: Array) -> Array:
+    """One pass of Newton's method; what has converged stays."""
+    a, b, (r, ring) = given[:3], given[3:6], given[6:]
     limit = 0.999 * (ring - r)
     tolerance = max(1e-7, 1e2 * float(jnp.finfo(a.dtype).eps))
     scale = jnp.stack([jnp.ones_like(ring), jnp.ones_like(ring), ring])
-
-    def body(_, rows):
-        old, done = rows[:3], rows[3]
-        step = _newton(old, a, b, r, ring)
-        new = old + jnp.clip(step, -0.3 * scale, 0.3 * scale)
-        new = jnp.concatenate([new[:2], jnp.clip(new[2], -limit, limit)[None]])
-        error = jnp.max(jnp.abs(step) / scale, axis=0)
-        # Convergence is quadratic: what is left is below rounding.
-        found = (error < tolerance).astype(done.dtype)
-        return jnp.where((done > 0)[None], rows, jnp.concatenate([new, found[None]]))
-
-    return lax.fori_loop(0, _PASSES, body, rows)
+    old, done = rows[:3], rows[3]
+    step = _newton(old, a, b, r, ring)
+    new = old + jnp.clip(step, -0.3 * scale, 0.3 * scale)
+    new = jnp.concatenate([new[:2], jnp.clip(new[2], -limit, limit)[None]])
+    error = jnp.max(jnp.abs(step) / scale, axis=0)
+    # Convergence is quadratic: what is left is below rounding.
+    found = (error < tolerance).astype(done.dtype)
+    return jnp.where((done > 0)[None], rows, jnp.concatenate([new, found[None]]))
 
 
 @_solve.defjvp
@@ -248,27 +249,39 @@ def _solve_jvp(primals, tangents):
     return (*unknown, converged), (*rates, jnp.zeros_like(converged))
 
 
-def _solve_all(a: Array, b: Array, size: Array, on: Array) -> tuple[Array, ...]:
-    """The same for a block, all at once and without derivatives."""
-    given = jnp.concatenate([a, b, size])
-    rows = jnp.stack([*_start(a, b, *size), 1 - on.astype(a.dtype)])
-
-    def again(loop):
-        count, rows = loop
-        return count + 1, _solve_block(jnp.concatenate([given, rows]))
-
-    def go_on(loop):
-        return (loop[0] < _ROUNDS) & jnp.any(loop[1][3] == 0)
-
-    return tuple(lax.while_loop(go_on, again, (jnp.zeros((), int), rows))[1])
-
-
-def torus_block(a: Array, b: Array, tube: Array, ring: Array, on: Array) -> Geodesic:
-    """`torus_path` for a block of strings that are nearly all in contact, without derivatives."""
+def torus_block(
+    a: Array, b: Array, tube: Array, ring: Array, on: Array, tried: Tried
+) -> tuple[Geodesic, Tried]:
+    """`torus_path` for a block of strings that are nearly all in contact, all at once and
+    without derivatives."""
     shape = on.shape
     flat = [x.reshape(*x.shape[: x.ndim - len(shape)], -1) for x in (a, b, tube, ring, on)]
-    found = _path(*flat, solve=_solve_all)
-    return Geodesic(*(x.reshape(*x.shape[:-1], *shape) for x in found))
+    known = tried.rows.reshape(13, -1)
+    fresh = flat[-1] & (known[3] == 0.0)
+    solved = []
+
+    def solve(a: Array, b: Array, size: Array, on: Array) -> tuple[Array, ...]:
+        given = jnp.concatenate([a, b, size])
+        start = jnp.where(fresh[None], jnp.stack(_start(a, b, *size)), known[:3])
+        rows = jnp.concatenate([start, 1 - on[None].astype(a.dtype)])
+
+        def again(loop):
+            count, rows = loop
+            return count + 1, _correct(given, rows)
+
+        def go_on(loop):
+            return (loop[0] < _PASSES * _ROUNDS) & jnp.any(loop[1][3] == 0)
+
+        # Those that are near are corrected once each time.
+        begun = jnp.where(jnp.any(fresh), 0, _PASSES * _ROUNDS - 1)
+        solved.append(lax.while_loop(go_on, again, (begun, rows))[1])
+        return tuple(solved[0])
+
+    found = _path(*flat, solve=solve)
+    rows = jnp.concatenate([solved[0][:3], jnp.ones_like(known[:1]), known[4:]])
+    rows = jnp.where(flat[-1][None], rows, known).reshape(13, *shape)
+    found = Geodesic(*(x.reshape(*x.shape[:-1], *shape) for x in found))
+    return found, Tried(rows, tried.enough)
 
 
 def torus_path(
