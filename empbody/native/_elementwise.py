@@ -234,7 +234,9 @@ def _divided(remainder: bool) -> Callable:
         x, y = _values(emitter, dtypes, row)
         b = emitter.builder
         if _floats(dtypes[0]):
-            return b.frem(x, y) if remainder else b.fdiv(x, y, flags=_FUSE)
+            # Several quotients with the same divisor may become products with its inverse.
+            flags = (*_FUSE, "arcp") if is_wide(x) else _FUSE
+            return b.frem(x, y) if remainder else b.fdiv(x, y, flags=flags)
         # Processors stop at divisions by zero, and of the least number by -1; XLA does not.
         zero, minus = ir.Constant(y.type, 0), ir.Constant(y.type, -1)
         none = b.icmp_signed("==", y, zero)

@@ -479,7 +479,7 @@ def _one_by_one(
         begins = jnp.where(met, from_, begins)
 
         def solve() -> tuple[Contact, Tried]:
-            found, known = solve_contacts(given, begins, ends, left, wanted, tried)
+            found, known = solve_contacts(given, begins, ends, left, wanted, tried, True)
             return found, Tried(known.rows, known.enough[None])
 
         def skip() -> tuple[Contact, Tried]:

@@ -38,6 +38,8 @@ _PASSES = (16, 24)
 """Coarse and all passes of a block at most."""
 _NEAR, _TOLERANCE = 1e-3, 3e-5
 """Angles that the last pass of each kind may correct; what is left is about the square."""
+_HURRIED = 2
+"""Passes where a first approximation is enough."""
 _FEW = 3
 """So few steps of integration that coarse passes with fewer save nothing."""
 _TURN = 0.5
@@ -82,7 +84,7 @@ def _solve_flat(given: Array, on: Array, steps: int) -> Array:
 
     def solve(columns: Array) -> Array:
         enough = jnp.full((), steps, int)
-        return _solve_block(columns, columns[0] == columns[0], enough, steps)[0]
+        return _solve_block(columns, columns[0] == columns[0], enough, steps, _PASSES[1])[0]
 
     return on_those(solve, on, rows, jnp.concatenate([given, rows]))
 
@@ -93,7 +95,9 @@ def _unknown(on: Array, dtype: jnp.dtype) -> Array:
     return rows.at[12].set(jnp.where(on, -1, 1))
 
 
-def _solve_block(columns: Array, fresh: Array, enough: Array, steps: int) -> tuple[Array, Array]:
+def _solve_block(
+    columns: Array, fresh: Array, enough: Array, steps: int, passes: int
+) -> tuple[Array, Array]:
     """Shoot and correct, first with few steps, until all have converged; what has, stays.
 
     Those that are not `fresh` hold the solution of a problem nearby, for which `enough` steps
@@ -105,7 +109,7 @@ def _solve_block(columns: Array, fresh: Array, enough: Array, steps: int) -> tup
         new, lambda rows: jnp.where(fresh[None], _first(f, rows), rows), lambda rows: rows, rows
     )
     # Those that are near are corrected once each time.
-    begun = jnp.where(new, 0, _PASSES[1] - 1).astype(int)
+    begun = jnp.where(new, _PASSES[1] - passes, _PASSES[1] - 1).astype(int)
     loop = (begun, jnp.where(new, steps, enough).astype(int), rows)
     step = functools.partial(_again, f, steps=steps)
     _, enough, rows = lax.while_loop(_goes_on, lambda loop: step(*loop), loop)
@@ -132,7 +136,7 @@ def _again(
     """One shot more."""
     tolerance = max(_TOLERANCE, 1e3 * float(jnp.finfo(rows.dtype).eps))
     old = _unpack(rows)
-    fine = jnp.all(old.converged >= 0) | (count >= _PASSES[0]) | (enough <= _FEW)
+    fine = jnp.all(old.converged >= 0) | (count == _PASSES[0]) | (enough <= _FEW)
     few = jnp.minimum((enough + 2) // 3, enough)
     shot = shoot(f, old.start[0], old.start[1], old.tau, jnp.where(fine, enough, few))
     error = jnp.maximum(jnp.abs(shot.short), jnp.abs(shot.turn))
@@ -197,9 +201,10 @@ def ellipsoid_block(
     tried: Tried,
     *,
     steps: int = STEPS,
+    hurried: bool = False,
 ) -> tuple[Geodesic, Tried]:
     """`ellipsoid_path` for a block of strings that are nearly all in contact, all at once and
-    without derivatives."""
+    without derivatives. One that is `hurried` may end before it has converged."""
     wanted, on, given = _guarded(a, b, semi_axes, side, on)
     flat = jnp.concatenate([x.reshape(3, -1) for x in given])
     flat_on, known = on.reshape(-1), tried.rows.reshape(13, -1)
@@ -207,7 +212,9 @@ def ellipsoid_block(
     rows = jnp.where(fresh[None], _unknown(flat_on, a.dtype), known)
     # A solution nearby is a start, not yet a solution.
     rows = rows.at[12].set(jnp.where(flat_on, jnp.where(fresh, -1, 0), 1))
-    rows, enough = _solve_block(jnp.concatenate([flat, rows]), fresh, tried.enough, steps)
+    passes = _HURRIED if hurried else _PASSES[1]
+    columns = jnp.concatenate([flat, rows])
+    rows, enough = _solve_block(columns, fresh, tried.enough, steps, passes)
     rows = rows.reshape(13, *on.shape)
     found = _geodesic(rows, given[0], given[1], on, wanted)
     return found, Tried(jnp.where(on[None], rows, tried.rows), enough)

@@ -133,20 +133,25 @@ def _fly(n: Array, p: Array, k: Array, energy: Array, steps: int | Array):
 
     twice = 2 * k[:3]
 
-    def stage(i, state):
-        n, p, total = state
-        i = i % len(_KICK)
+    def stage(state, constants):
+        (n, p, total), (kick, drift) = state, constants
         square = n[:3] * n[:3]
         m = (twice[0] * square[0] - energy) + twice[1] * square[1] + twice[2] * square[2]
         # What does not need m is apart, so that little has to wait for it.
-        push = kick[i] * n
+        push = kick * n
         rest = p - k * push
-        total = total + kick[i] * square
-        n = (n + drift[i] * rest) + m[None] * (drift[i] * push)
-        return n, rest + m[None] * push, total
+        total = total + kick * square
+        n = (n + drift * rest) + m[None] * (drift * push)
+        return (n, rest + m[None] * push, total), None
 
-    n = n + _DRIFT[0] * p
-    n, p, total = lax.fori_loop(0, steps * len(_KICK), stage, (n, p, jnp.zeros_like(n[:3])))
+    state = n + _DRIFT[0] * p, p, jnp.zeros_like(n[:3])
+    if isinstance(steps, int):
+        # XLA is quicker with one loop; its turns are what takes time.
+        every = jnp.tile(kick, steps), jnp.tile(drift, steps)
+        (n, p, total), _ = lax.scan(stage, state, every)
+    else:
+        step = lambda _, state: lax.scan(stage, state, (kick, drift))[0]  # noqa: E731
+        n, p, total = lax.fori_loop(0, steps, step, state)
     return n - _DRIFT[0] * p, p, total
 
 

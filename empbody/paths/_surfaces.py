@@ -6,6 +6,7 @@ where it would touch if they were round. For cylinder and sphere that is the ans
 ellipsoid it is where the geodesic is looked for.
 """
 
+import functools
 from typing import NamedTuple, Protocol
 
 import equinox as eqx
@@ -287,17 +288,19 @@ class ValuesOnly:
     """For a block of strings that are nearly all in contact, without derivatives.
 
     `tried` is what is known from a problem nearby; afterwards, what is known from this one.
+    `hurried` means that there will be others yet: a first approximation is enough.
     """
 
-    def __init__(self, tried: Tried) -> None:
-        self.tried = tried
+    def __init__(self, tried: Tried, hurried: bool = False) -> None:
+        self.tried, self._hurried = tried, hurried
 
     def ellipsoid(self, a: Array, b: Array, axes: Array, side: Array, on: Array) -> Geodesic:
         zero = jnp.zeros_like(a)
         none = Geodesic(zero, zero, zero[0], zero[0], ~on)
         arguments = (a, b, axes, side, on, self.tried)
+        solve = functools.partial(ellipsoid_block, hurried=self._hurried)
         found, self.tried = jax.lax.cond(
-            jnp.any(on), ellipsoid_block, lambda *_: (none, self.tried), *arguments
+            jnp.any(on), solve, lambda *_: (none, self.tried), *arguments
         )
         return found
 
