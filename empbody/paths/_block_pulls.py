@@ -3,6 +3,7 @@
 The same as `_string` and `_lengths`, written for machine code as `_block` is.
 """
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -10,27 +11,30 @@ from jaxtyping import Array, Bool, Float, Int
 
 from ..native import side_by_side
 from ._block import Block, Found, Slot, contacts
-from ._numbers import PathNumbers, Structure
+from ._block_links import block_frames
+from ._numbers import JointNumbers, PathNumbers, Structure
 from ._rounds import Row
 from ._squeeze import Stretched, slopes
 from ._surfaces import slot_sizes
-from ._tables import Index, Poses, counted, entry, known, put, put_entry, take
+from ._tables import Index, Poses, counted, entry, known, put, put_entry, take, take_plane
 from ._vectors import cross, direction, dot, length, turn
 
 
 def block_rows(
-    structure: Structure, given: PathNumbers, count: Index
+    structure: Structure, given: PathNumbers | JointNumbers, count: Index
 ) -> Float[Array, "rows nm poses"]:
     """Lengths of all units, then their arms, as asked for; poses are the last axis."""
-    return _Program(structure, given, count).rows()
+    poses = Poses(max(x.shape[-1] for x in jax.tree.leaves(given)), count)
+    if isinstance(given, JointNumbers):
+        given = block_frames(structure, given, poses)
+    return _Program(structure, given, poses).rows()
 
 
 class _Program:
-    def __init__(self, structure: Structure, given: PathNumbers, count: Index) -> None:
-        self.structure, self.given = structure, given
+    def __init__(self, structure: Structure, given: PathNumbers, poses: Poses) -> None:
+        self.structure, self.given, self.poses = structure, given, poses
         plan, layout = structure.plan, structure.layout
         self.dtype = given.location.dtype
-        self.poses = Poses(given.frames.shape[-1], count)
         order = list(structure.bodies)
         self._point_frame = np.array([order.index(body) for body in layout.bodies])
         self._surface_frame = np.array([order.index(s.body) for s in layout.surfaces])
@@ -53,10 +57,7 @@ class _Program:
     # Points and surfaces in the ground frame.
 
     def _frame(self, row: Index, pose: Index) -> Float[Array, "3 4 1"]:
-        frames = self.given.frames
-        zero = jnp.zeros((), jnp.int32)
-        start = (row, zero, zero, pose)
-        return lax.dynamic_slice(frames, start, (1, 3, 4, 1), allow_negative_indices=False)[0]
+        return take_plane(self.given.frames, row, pose)
 
     def _points(self) -> Float[Array, "3 np poses"]:
         given, count = self.given, len(self._point_frame)
@@ -260,7 +261,7 @@ class _Program:
         row = known(self._moving, point)
 
         def moving() -> Array:
-            return dot(_plane(slope, row, pose), force)
+            return dot(take_plane(slope, row, pose)[..., 0], force)
 
         return work + lax.cond(row >= 0, moving, lambda: jnp.zeros_like(work))
 
@@ -273,14 +274,6 @@ class _Program:
     ) -> Float[Array, " nq"]:
         motion = self.given.motion
         assert motion is not None
-        own = _plane(motion, jnp.maximum(link, 0), pose)
+        own = take_plane(motion, jnp.maximum(link, 0), pose)[..., 0]
         work = dot(own[:3], moment) + dot(own[3:], force)
         return jnp.where(link >= 0, work, 0.0)
-
-
-def _plane(table: Float[Array, "n k nq poses"], row: Index, pose: Index) -> Float[Array, "k nq"]:
-    zero = jnp.zeros((), jnp.int32)
-    pose = pose if table.shape[-1] > 1 else zero
-    sizes = (1, *table.shape[1:3], 1)
-    start = (row, zero, zero, pose)
-    return lax.dynamic_slice(table, start, sizes, allow_negative_indices=False)[0, :, :, 0]

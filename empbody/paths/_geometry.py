@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, Shaped
 
 from ..kinematics._lanes import lanes_last, select
 from ..kinematics._links import body_placements, compose, lane_jet
-from ..model import Model, PathLayout, PathSet
+from ..model import Model, PathLayout, PathSet, Topology
 from ..rhythms import AbstractRhythm, Jet
 from ._plan import Plan
 from ._vectors import turn
@@ -160,6 +160,14 @@ def moving_locations(
     model: Model, paths: LanePaths, frames: Frames, q: Float[Array, "nq lanes"]
 ) -> tuple[Float[Array, "3 nv lanes"], Float[Array, "nv 3 nq lanes"]]:
     """Locations in body frames, and their derivatives turned into the ground frame."""
+    value, slope = moving_jets(model, paths, q)
+    return value, turned_slopes(model.paths.layout, frames, slope)
+
+
+def moving_jets(
+    model: Model, paths: LanePaths, q: Float[Array, "nq lanes"]
+) -> tuple[Float[Array, "3 nv lanes"], Float[Array, "nv 3 nq lanes"]]:
+    """Locations of moving points and their derivatives, in body frames."""
     moving, (nq, lanes) = model.paths.layout.moving, q.shape
     if not moving:
         return jnp.zeros((3, 0, lanes), q.dtype), jnp.zeros((0, 3, nq, lanes), q.dtype)
@@ -178,12 +186,22 @@ def moving_locations(
         order += rows
     back = np.argsort(order)
     value, slope = jnp.concatenate(values)[back], jnp.concatenate(slopes)[back]
-    still = jnp.eye(3, dtype=q.dtype)[:, :, None]
-    bodies = [model.paths.layout.bodies[point] for point, _ in moving]
+    return jnp.moveaxis(value, 1, 0), slope
+
+
+def turned_slopes(
+    layout: PathLayout, frames: Frames, slope: Float[Array, "nv 3 nq lanes"]
+) -> Float[Array, "nv 3 nq lanes"]:
+    """From body frames into the ground frame."""
+    if not layout.moving:
+        return slope
+    lanes = slope.shape[-1]
+    still = jnp.eye(3, dtype=slope.dtype)[:, :, None]
+    bodies = [layout.bodies[point] for point, _ in layout.moving]
     turned = [still if body < 0 else frames[body][:, :3] for body in bodies]
     frame = jnp.stack([jnp.broadcast_to(x, (3, 3, lanes)) for x in turned], axis=2)
     turned = turn(frame[:, :, :, None], jnp.moveaxis(slope, 1, 0))
-    return jnp.moveaxis(value, 1, 0), jnp.moveaxis(turned, 0, 1)
+    return jnp.moveaxis(turned, 0, 1)
 
 
 def _alike(paths: LanePaths, sizes: list[int]) -> list[list[int]]:
@@ -252,9 +270,19 @@ def body_frames(
 ) -> Frames:
     """Frames of the needed bodies from link transforms."""
     placed = body_placements(model, batched)
-    links = model.topology.body_links
-    moving = [body for body in needed_bodies(model) if links[body] >= 0]
-    frames: Frames = {body: placed[body] for body in needed_bodies(model) if links[body] < 0}
+    return carried_frames(model.topology, needed_bodies(model), transform, placed)
+
+
+def carried_frames(
+    topology: Topology,
+    bodies: tuple[int, ...],
+    transform: Float[Array, "nj 3 4 lanes"],
+    placed: Float[Array, "nb 3 4 #lanes"],
+) -> Frames:
+    """Frames of some bodies, placed on their links."""
+    links = topology.body_links
+    moving = [body for body in bodies if links[body] >= 0]
+    frames: Frames = {body: placed[body] for body in bodies if links[body] < 0}
     if moving:
         carriers = select(transform, tuple(links[body] for body in moving))
         found = compose(carriers, select(placed, tuple(moving)))

@@ -11,14 +11,14 @@ from jaxtyping import Array, Float
 
 from ..dynamics._batching import lanes_under_vmap
 from ..kinematics._arguments import coordinates
-from ..kinematics._lanes import lanes_last, mix
-from ..kinematics._links import LaneTree, lane_jet, link_transforms, screws
+from ..kinematics._lanes import lanes_last
+from ..kinematics._links import LaneTree, lane_jet
 from ..model import Model, PathSet
 from ._effective import strings_from_frames
-from ._geometry import LanePaths, body_frames
+from ._geometry import LanePaths
 from ._opensim import opensim_moment_arms
 from ._report import require_ranges
-from ._rows import path_rows
+from ._rows import joint_rows
 from ._string import unit_lengths
 from ._table import table_rows
 
@@ -147,17 +147,10 @@ def _lanes(
     q = jnp.broadcast_to(lanes_last(q, q_batched), (model.nq, size))
     jet = lane_jet(model.rhythm, q, jnp.zeros_like(q), None if flags is None else flags.rhythm)
     tree = LaneTree.of(model, flags)
-    transform = link_transforms(tree, jet.value)
-    frames = body_frames(model, transform, flags)
     paths = LanePaths.of(model.paths, None if flags is None else flags.paths)
     if model.nm == 0:
         return jnp.zeros((lengths + model.nq * arms, 0, size), dtype=q.dtype)
-    motion = origin = None
-    if arms:
-        origin = jax.lax.stop_gradient(transform[model.topology.order[-1], :, 3])
-        screw = screws(tree, transform, origin[None])
-        motion = mix(model.topology.ancestors, screw[:, :, None] * jet.jacobian[:, None])
-    return path_rows(model, paths, frames, q, lengths, motion, origin)
+    return joint_rows(model, paths, tree, jet, q, lengths, arms)
 
 
 def _function(lengths: bool, arms: bool) -> Any:

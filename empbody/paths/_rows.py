@@ -13,12 +13,21 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ..kinematics._links import LaneTree
 from ..model import Model, PathLayout
 from ..native import Program
+from ..rhythms import Jet
 from ._block import BLOCK
 from ._block_pulls import block_rows
 from ._geometry import Frames, LanePaths, placed_points, surface_frames
-from ._numbers import PathNumbers, Structure, numbers_of
+from ._numbers import (
+    JointNumbers,
+    PathNumbers,
+    Structure,
+    joint_numbers_of,
+    numbers_of,
+    with_frames,
+)
 from ._string import Strings, pulls, strings_of, sums, unit_lengths
 
 Rows = Float[Array, "rows nm lanes"]
@@ -36,37 +45,66 @@ def path_rows(
     """Lengths (m) if asked for; then moment arms by coordinate, if each link's motion per
     coordinate about an origin is given."""
     structure, numbers = numbers_of(model, paths, frames, q, lengths, motion, origin)
+    return _rows(numbers, structure, q.shape[-1])
+
+
+def joint_rows(
+    model: Model,
+    paths: LanePaths,
+    tree: LaneTree,
+    jet: Jet,
+    q: Float[Array, "nq lanes"],
+    lengths: bool,
+    arms: bool,
+) -> Rows:
+    """The same, and where the links are as well, from joint variables."""
+    structure, numbers = joint_numbers_of(model, paths, tree, jet, q, lengths, arms)
+    return _rows(numbers, structure, q.shape[-1])
+
+
+Given = PathNumbers | JointNumbers
+
+
+def _rows(numbers: Given, structure: Structure, lanes: int) -> Rows:
     if structure.plan.slots:
-        return _over_surfaces(numbers, structure)
-    return _by_lanes(structure, numbers)
+        return _over_surfaces(numbers, structure, lanes)
+    return _by_lanes(structure, lanes, numbers)
 
 
 @eqx.filter_custom_jvp
-def _over_surfaces(numbers: PathNumbers, structure: Structure) -> Rows:
-    return _program(structure)(numbers, numbers.frames.shape[-1])
+def _over_surfaces(numbers: Given, structure: Structure, lanes: int) -> Rows:
+    return _program(structure)(numbers, lanes)
 
 
 @_over_surfaces.def_jvp
 def _(primals: Any, tangents: Any) -> tuple[Rows, Rows]:
-    numbers, structure = primals
-    return eqx.filter_jvp(lambda numbers: _by_lanes(structure, numbers), (numbers,), tangents[:1])
+    numbers, structure, lanes = primals
+    return eqx.filter_jvp(
+        lambda numbers: _by_lanes(structure, lanes, numbers), (numbers,), tangents[:1]
+    )
 
 
 @functools.lru_cache(maxsize=64)
 def _program(structure: Structure) -> Program:
-    def shape(given: PathNumbers) -> jax.ShapeDtypeStruct:
-        arms = 0 if given.motion is None else given.motion.shape[2]
+    def shape(given: Given) -> jax.ShapeDtypeStruct:
+        moved = given.jacobian if isinstance(given, JointNumbers) else given.motion
+        arms = 0 if moved is None else moved.shape[-1]
         rows = structure.lengths + arms, structure.layout.n_units
         return jax.ShapeDtypeStruct(rows, given.location.dtype)
 
-    in_machine_code = functools.partial(block_rows, structure)
-    return Program(in_machine_code, functools.partial(_by_lanes, structure), BLOCK, shape)
+    def by_lanes(given: Given) -> Rows:
+        lanes = max(x.shape[-1] for x in jax.tree.leaves(given))
+        return _by_lanes(structure, lanes, given)
+
+    return Program(functools.partial(block_rows, structure), by_lanes, BLOCK, shape)
 
 
-def _by_lanes(structure: Structure, numbers: PathNumbers) -> Rows:
+def _by_lanes(structure: Structure, lanes: int, numbers: Given) -> Rows:
     """All lanes at once."""
-    plan, layout, bodies, lengths = structure
-    lanes, dtype = numbers.frames.shape[-1], numbers.frames.dtype
+    plan, layout, bodies, lengths, _ = structure
+    if isinstance(numbers, JointNumbers):
+        numbers = with_frames(structure, numbers, lanes)
+    dtype = numbers.frames.dtype
     frames = {body: numbers.frames[k] for k, body in enumerate(bodies) if body >= 0}
     nq = 0 if numbers.motion is None else numbers.motion.shape[2]
     moved, slope = numbers.moved, numbers.slope

@@ -96,6 +96,21 @@ def put(table: Array, thing: Index, pose: Index, column: Array) -> Array:
     return lax.dynamic_update_slice(table, column, start, allow_negative_indices=False)
 
 
+def take_plane(table: Array, thing: Index, pose: Index) -> Array:
+    """From a table (things, k, n, poses): (k, n, 1)."""
+    zero = jnp.zeros((), jnp.int32)
+    start = (thing, zero, zero, pose if table.shape[-1] > 1 else zero)
+    sizes = (1, *table.shape[1:3], 1)
+    return lax.dynamic_slice(table, start, sizes, allow_negative_indices=False)[0]
+
+
+def put_plane(table: Array, thing: Index, pose: Index, plane: Array) -> Array:
+    zero = jnp.zeros((), jnp.int32)
+    plane = plane.reshape(1, *table.shape[1:3], 1)
+    start = (thing, zero, zero, pose)
+    return lax.dynamic_update_slice(table, plane, start, allow_negative_indices=False)
+
+
 def entry(table: Array, k: Index) -> Array:
     """Column k of a list (..., room)."""
     rows = table.shape[:-1]
