@@ -26,7 +26,8 @@ from ._rounds import Problem, Row, Settling, contacts_with, rows_of, solve_conta
 from ._surfaces import Contact, Kernels, Surfaces, ValuesOnly
 from ._tables import Index, Poses, counted, entry, known, put, put_entry, take
 
-BLOCK = 16
+_KINDS = ("cylinder", "ellipsoid", "torus")
+BLOCK = 32
 """Poses that are worked on together."""
 SAME = 1e-9
 """Strings that differ by less (m) are the same one."""
@@ -70,10 +71,12 @@ class Block:
     def __init__(self, plan: Plan, poses: Poses, fetch: Fetch, dtype: jnp.dtype) -> None:
         self.plan, self.poses, self.fetch, self.dtype = plan, poses, fetch, dtype
         kinds = np.asarray(plan.kinds)
-        self._kinds = [kinds == kind for kind in ("cylinder", "ellipsoid", "torus")]
         which = [slot.surface for slot in plan.slots]
         self._side = plan.sides[:, which] * (kinds != "torus")
-        self._sunk = np.asarray([slot.sunk for slot in plan.slots]).T
+        # What is known of a slot beforehand, as bits: one look-up instead of many.
+        flags = [*(kinds == kind for kind in _KINDS), *(self._side > 0), *(self._side < 0)]
+        flags += list(np.asarray([slot.sunk for slot in plan.slots]).T)
+        self._bits = sum(flag.astype(int) << k for k, flag in enumerate(flags))
 
     @property
     def count(self) -> int:
@@ -83,13 +86,14 @@ class Block:
         """One slot, of one of some kinds, or of any."""
         slot = self.fetch(k, pose)
         kinds = tuple(dict.fromkeys(self.plan.kinds)) if kinds is None else kinds
+        flags = self._flags(k)
         masks = [
-            known(mask, k)[None] > 0 if len(kinds) > 1 else jnp.full((1,), kinds == (name,))
-            for name, mask in zip(("cylinder", "ellipsoid", "torus"), self._kinds, strict=True)
+            flags[n] if len(kinds) > 1 else jnp.full((1,), kinds == (name,))
+            for n, name in enumerate(_KINDS)
         ]
         sides = self._side[:, [kind in kinds for kind in self.plan.kinds]]
         has = (*kinds, "side") if sides.any() else kinds
-        side = [known(row, k)[None].astype(self.dtype) for row in self._side]
+        side = [flags[3 + n].astype(self.dtype) - flags[6 + n] for n in range(3)]
         surfaces = Surfaces(
             centre=slot.centre,
             rotation=slot.rotation,
@@ -103,12 +107,16 @@ class Block:
         )
         return surfaces, slot
 
+    def _flags(self, k: Index) -> list[Bool[Array, " 1"]]:
+        bits = known(self._bits, k)[None]
+        return [(bits & (1 << n)) > 0 for n in range(11)]
+
     def given(self, k: Index, pose: Index, kinds: Kinds | None = None) -> "_One":
         surfaces, slot = self.slot(k, pose, kinds)
         a, b = surfaces.local(slot.begin), surfaces.local(slot.end)
         usable = slot.exists
-        for sunk, x in zip(self._sunk, (a, b), strict=True):
-            usable = usable & ~((known(sunk, k) > 0)[None] & surfaces.inside(x))
+        for sunk, x in zip(self._flags(k)[9:], (a, b), strict=True):
+            usable = usable & ~(sunk & surfaces.inside(x))
         plain, other, second, unsure = surfaces.options(a, b)
         given = Given(surfaces, slot.begin, slot.end, usable, plain.scale, other)
         touch = surfaces.touch(a, b, plain)

@@ -46,7 +46,8 @@ class _Program:
         self._moving[[point for point, _ in layout.moving]] = np.arange(len(layout.moving))
         depth = max(len(candidates) for candidates in plan.before)
         self._before = np.array([[*c, *[c[-1]] * (depth - len(c))] for c in plan.before])
-        self._kind = np.array([surface.kind for surface in layout.surfaces])
+        kinds = np.array([surface.kind for surface in layout.surfaces])
+        self._kind = (kinds == "cylinder") + 2 * (kinds == "torus")
         self._slot_surface = np.array([slot.surface for slot in plan.slots])
         self._slot_row = np.array(plan.rows)
         self._units = np.array([layout.unit_of(point) for point in plan.stretches])
@@ -118,10 +119,11 @@ class _Program:
     def _fetch(self, k: Index, pose: Index) -> Slot:
         surface, stretch = known(self._slot_surface, k), known(self._slot_row, k)
         column, end = take(self._surfaces, surface, pose), self._end(stretch)
+        kind = known(self._kind, surface)
         size, half = slot_sizes(
             take(self.given.size, surface, pose),
-            (known(self._kind == "cylinder", surface) > 0)[None],
-            (known(self._kind == "torus", surface) > 0)[None],
+            (kind == 1)[None],
+            (kind == 2)[None],
         )
         return Slot(
             centre=column[:3],

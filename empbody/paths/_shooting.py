@@ -136,13 +136,11 @@ def _fly(n: Array, p: Array, k: Array, energy: Array, steps: int | Array):
     def stage(state, constants):
         (n, p, total), (kick, drift) = state, constants
         square = n[:3] * n[:3]
-        m = (twice[0] * square[0] - energy) + twice[1] * square[1] + twice[2] * square[2]
-        # What does not need m is apart, so that little has to wait for it.
+        # Two halves and what does not need m, so that little has to wait for the rest.
+        m = (twice[0] * square[0] - energy) + (twice[1] * square[1] + twice[2] * square[2])
         push = kick * n
-        rest = p - k * push
-        total = total + kick * square
-        n = (n + drift * rest) + m[None] * (drift * push)
-        return (n, rest + m[None] * push, total), None
+        p = (p - k * push) + m[None] * push
+        return (n + drift * p, p, total + kick * square), None
 
     state = n + _DRIFT[0] * p, p, jnp.zeros_like(n[:3])
     if isinstance(steps, int):
