@@ -13,7 +13,8 @@ from jax import lax
 import empbody as eb
 from empbody.models._holzbaur import holzbaur
 from empbody.native import SWITCH, Program
-from empbody.paths._ellipsoid import Tried, ellipsoid_block, ellipsoid_path
+from empbody.paths._ellipsoid import ellipsoid_block, ellipsoid_path
+from empbody.paths._geodesic import Tried
 
 RNG = np.random.default_rng(3)
 
@@ -216,10 +217,10 @@ def test_equal_programs_with_other_constants():
         check(lambda x, c=constant: jax.jit(lambda y: y * c)(x), x, 2)
 
 
-def test_arrays_without_elements_and_beyond_the_stack():
+def test_arrays_without_elements_and_too_large_ones():
     x = jnp.asarray(RNG.normal(size=(10, 9)))
     check(lambda x: (jnp.concatenate([x[:0], x[2:]]), x[3:3]), x, 9)
-    made = program(lambda x: lax.fori_loop(0, 3, lambda k, t: put(t, x[0], k), jnp.zeros(99_999)))
+    made = program(lambda x: lax.fori_loop(0, 3, lambda k, t: put(t, x[0], k), jnp.zeros(9_999_999)))
     with pytest.warns(RuntimeWarning, match="bytes of tables"):
         jax.jit(lambda x: made(x, 9)).lower(x)
 

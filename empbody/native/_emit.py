@@ -86,13 +86,6 @@ class Emitter(Store):
             found.attributes.add("nounwind")
             return self.builder.call(found, values)
         b = self.builder
-        if kind.count > 8:
-            halves=[]
-            for k in (0, kind.count // 2):
-                index = ir.Constant(ir.VectorType(ir.IntType(32), kind.count // 2), [ir.IntType(32)(k + i) for i in range(kind.count // 2)])
-                halves.append(self.library(name, [b.shuffle_vector(x, x, index) for x in values]))
-            index = ir.Constant(ir.VectorType(ir.IntType(32), kind.count), [ir.IntType(32)(i) for i in range(kind.count)])
-            return b.shuffle_vector(halves[0], halves[1], index)
         parts = [
             self.library(name, [element(b, x, k) for x in values]) for k in range(kind.count)
         ]

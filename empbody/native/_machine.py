@@ -25,10 +25,14 @@ def registered(closed: Any, block: int) -> str:
     """Name of a call target that runs a closed jaxpr for every lane, or, if `block` is not
     zero, for so many lanes at a time at most."""
     module, handler = _module(closed, block)
+    processor = _processor()
+    module.triple = processor.triple
+    module.data_layout = str(processor.target_data)
+    text = str(module)
     # The name tells the code, so that XLA may keep compiled programs from process to process.
-    name = f"empbody_{hashlib.sha256(str(module).encode()).hexdigest()[:24]}"
+    name = f"empbody_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
     if name not in _engines:
-        engine = _engines[name] = _engine(module)
+        engine = _engines[name] = _engine(text, processor)
         address = ctypes.cast(engine.get_function_address(handler), ctypes.c_void_p)
         jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(address), platform="cpu")
     return name
@@ -150,19 +154,17 @@ def _processor() -> Any:
     return binding.Target.from_default_triple().create_target_machine(
         cpu=binding.get_host_cpu_name(),
         features=binding.get_host_cpu_features().flatten(),
-        opt=2,
+        opt=1,
         jit=True,
     )
 
 
-def _engine(module: ir.Module) -> Any:
-    processor = _processor()
-    module.triple = processor.triple
-    module.data_layout = str(processor.target_data)
-    parsed = binding.parse_assembly(str(module))
+def _engine(text: str, processor: Any) -> Any:
+    parsed = binding.parse_assembly(text)
     parsed.verify()
     _find_functions(parsed)
-    options = binding.create_pipeline_tuning_options(speed_level=2)
+    # More would take half as long again to compile and gives nothing.
+    options = binding.create_pipeline_tuning_options(speed_level=1)
     builder = binding.create_pass_builder(processor, options)
     builder.getModulePassManager().run(parsed, builder)
     engine = binding.create_mcjit_compiler(parsed, processor)

@@ -192,8 +192,27 @@ class Store:
         if memory.wide:
             value = splat(b, value, memory.wide)
         elif self.lanes:
-            raise Unsupported("turns of a loop that write to the same place")
+            self._store_last(memory, indices, value)
+            return
         b.store(value, self.address(memory, indices))
+
+    def _store_last(self, memory: Memory, indices: Sequence[Element], value: ir.Value) -> None:
+        """A place that all turns have in common: what the last of them writes stays."""
+        b, bits = self.builder, ir.IntType(self.lanes)
+        mask = b.bitcast(self.mask, bits)
+        put, after = (self.function.append_basic_block(n) for n in ("put", "behind"))
+        b.cbranch(b.icmp_unsigned("!=", mask, ir.Constant(bits, 0)), put, after)
+        b.position_at_end(put)
+        if is_wide(value):
+            name = f"llvm.ctlz.{type_name(bits)}"
+            zeros = b.call(
+                self.declared(name, bits, [bits, ir.IntType(1)]), [mask, ir.IntType(1)(1)]
+            )
+            last = b.sub(ir.Constant(bits, self.lanes - 1), zeros)
+            value = b.extract_element(value, b.zext(last, INDEX))
+        b.store(value, self.address(memory, indices))
+        b.branch(after)
+        b.position_at_end(after)
 
     def _store_run(self, memory: Memory, indices: Sequence[Element], value: ir.Value) -> None:
         b, kind = self.builder, stored_type(memory.dtype)

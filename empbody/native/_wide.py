@@ -23,7 +23,7 @@ def width() -> int:
     """Doubles in one of this processor's vectors."""
     features = binding.get_host_cpu_features()
     if features.get("avx512f") and features.get("avx512vl") and features.get("avx512dq"):
-        return int(__import__("os").environ.get("WIDTH","8"))
+        return 8
     return 4 if features.get("avx2") else 2
 
 

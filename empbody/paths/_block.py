@@ -470,7 +470,7 @@ def _joined(
     wanted = seats.usable & (row >= 0)[:, None]
     tried = Tried(Tried.nothing(wanted, block.dtype).rows, jnp.zeros((3, 1), int))
     alone = take(rows, bearer, pose)[: Row.long]
-    problem = Problem(seats, seats.left(way), wanted, True, alone, own[None])
+    problem = Problem(seats, seats.left(way), wanted, True, alone, own[None, None])
     return problem, Settling.begun(problem, tried)
 
 

@@ -66,8 +66,8 @@ def _links(
 
     def local(link: Index, pose: Index, table: Array) -> Array:
         f = take(value, link, pose)
-        turns = (known(revolute, link) > 0)[None]
-        angle, slide = jnp.where(turns, f, 0.0)[0], jnp.where(turns, 0.0, f)[0]
+        turns = (known(revolute, link) > 0)[None, None]
+        angle, slide = (x[None] for x in (jnp.where(turns, f, 0.0), jnp.where(turns, 0.0, f)))
         matrix = take_plane(tree.placement, link, pose)
         matrix = matrix + take_plane(tree.sine, link, pose) * jnp.sin(angle)
         matrix = matrix + take_plane(tree.versine, link, pose) * (1.0 - jnp.cos(angle))

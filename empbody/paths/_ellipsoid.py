@@ -269,6 +269,9 @@ class Solved:
         wanted, on, given = _guarded(a, b, axes, side, on)
         return _geodesic(self._rows, given[0], given[1], on, wanted)
 
+    def torus(self, a: Array, b: Array, tube: Array, ring: Array, on: Array) -> Geodesic:
+        raise NotImplementedError
+
 
 def ellipsoid_path(
     a: Float[Array, "3 *batch"],

@@ -136,7 +136,7 @@ class Problem(NamedTuple):
     linked: Bool[Array, ""] | bool
     bearer: Float[Array, "9 *batch"]
     """Rows of the one that bears the string, alone."""
-    seat: int | Int[Array, "*batch"]
+    seat: int | Int[Array, "1 *batch"]
     """Where that one is."""
 
     def alone(self) -> Contact:

@@ -7,7 +7,7 @@ ellipsoid it is where the geodesic is looked for.
 """
 
 import functools
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -266,6 +266,7 @@ _LONG = 1e6
 """Stands for an endless cylinder (m): infinity would make gradients undefined."""
 
 
+@runtime_checkable
 class Kernels(Protocol):
     """Ways to find geodesics."""
 
