@@ -300,6 +300,10 @@ def test_wrapped_paths_are_the_same_with_and_without(dtype, monkeypatch):
     """Lengths and arms of the shoulder's muscles over cylinders, spheres, ellipsoids, a torus."""
     model = holzbaur(wrapping=True)
     q = np.random.default_rng(0).uniform((-0.6, 0.2, -0.6), (1.2, 1.9, 0.2), (40, 3))
+    # LAT1 is held from inside another surface here, PECM3 passes one that it ends in.
+    held = [[0.0, np.radians(x), 0.0] for x in (164.0, 168.0, 172.3, 173.5)]
+    sunk = [np.radians([x, 60.0, -30.0]) for x in (125.0, 126.1)]
+    q = np.concatenate([q, held, sunk])
     arrays, rest = eqx.partition(model, eqx.is_array)
     arrays = jax.tree.map(
         lambda x: x.astype(dtype) if jnp.issubdtype(x.dtype, jnp.floating) else x, arrays
@@ -323,6 +327,7 @@ def test_wrapped_paths_are_the_same_with_and_without(dtype, monkeypatch):
     # Where several strings pull tight another one may be found; that is rare.
     close = off < (1e-8 if dtype == jnp.float64 else 3e-4)
     assert close.mean() > (0.99 if dtype == jnp.float64 else 0.95)
+    assert close[40:].all() or dtype == jnp.float32
 
 
 def test_geodesics_as_machine_code():

@@ -16,15 +16,16 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from ..native import refilled, side_by_side
-from ._crowd import seats_of
+from ._crowd import holding_depth, may_join, seats_of, without_third
 from ._ellipsoid import Shooting, Solved
 from ._geodesic import Geodesic, Tried
 from ._given import Given
+from ._held import Alone, hold
 from ._plan import Plan
 from ._remainder import Left
 from ._rounds import Problem, Row, Settling, contacts_with, rows_of, solve_contacts
 from ._surfaces import Contact, Kernels, Surfaces, ValuesOnly
-from ._tables import Index, Poses, counted, entry, known, put, put_entry, take
+from ._tables import Index, Poses, counted, entry, known, known_of, put, put_entry, take
 
 _KINDS = ("cylinder", "ellipsoid", "torus")
 BLOCK = 32
@@ -288,25 +289,34 @@ def _over_ellipsoids(block: Block, tasks: Array, n: Index, answers: Array) -> Ar
     return side_by_side(n, finish, answers)
 
 
+class _Line:
+    """Rows of the list of stretches that are borne: who is ahead, the bearer, who is behind,
+    which of the two hold the string (1 or -1, else 0), the pose, the crowded stretch, and who
+    makes the string longest."""
+
+    ahead, bearer, behind, early, _, late, pose, stretch, longest, count = range(10)
+
+
 def _together(block: Block, found: Found) -> Found:
     """Crowded stretches: the surface that makes the string longest bears it, others join."""
     poses, dtype, nobody = block.poses, block.dtype, block.count
     seats = seats_of(block.plan)
     number, width = seats.shape
-    rows, share = found.rows, found.share
+    room = number * poses.size
+    none = jnp.zeros((), jnp.int32)
 
     def bear(r: Index, pose: Index, tables: tuple) -> tuple:
         on, bearers = tables
         slots = [known(seats[:, s], r) for s in range(width)]
         touches = [
-            (take(on, jnp.maximum(slot, 0), pose)[0] > 0.5) & (slot >= 0) for slot in slots
+            (take(found.on, jnp.maximum(slot, 0), pose)[0] > 0.5) & (slot >= 0) for slot in slots
         ]
-        bearer, most = -jnp.ones((), jnp.int32), jnp.full((), -0.5, dtype)
+        bearer, most = none - 1, jnp.full((), -0.5, dtype)
         for slot, there in zip(slots, touches, strict=True):
-            long = take(rows, jnp.maximum(slot, 0), pose, Row.long)[0]
+            long = take(found.rows, jnp.maximum(slot, 0), pose, Row.long)[0]
             better = there & (long > most)
             bearer, most = jnp.where(better, slot, bearer), jnp.where(better, long, most)
-        # Only the bearer stays; those that join are put in again.
+        # Only the longest stays; those that join are put in again.
         for slot, there in zip(slots, touches, strict=True):
             place = jnp.where(slot >= 0, slot, nobody)
             on = put(on, place, pose, there & (slot == bearer))
@@ -317,63 +327,152 @@ def _together(block: Block, found: Found) -> Found:
 
     def note(r: Index, pose: Index, lists: tuple) -> tuple:
         borne, m = lists
-        bearer = take(bearers, r, pose)[0]
-        nobody_yet = -jnp.ones((), jnp.int32)
-        borne = put_entry(borne, m, jnp.stack([nobody_yet, bearer, nobody_yet, pose, r]))
-        return borne, m + (bearer >= 0)
+        longest = take(bearers, r, pose)[0]
+        line = [none - 1, longest, none - 1, none, none, none, pose, r, longest]
+        return put_entry(borne, m, jnp.stack(line)), m + (longest >= 0)
 
-    none = jnp.zeros((), jnp.int32)
-    room = number * poses.size
-    borne = lax.empty((5, room + 1), jnp.int32)
+    borne = lax.empty((_Line.count, room + 1), jnp.int32)
     borne, m = poses.in_turn(0, number, note, (borne, none))
+    borne, holds = _held(block, found, seats, borne, m)
+    borne = _joining(block, found, seats, borne, m, holds)
+    second, rows = found.second, found.rows
+    for kinds, one_of in _mixtures(block.plan):
+        listed = _meetings(block, borne, m, kinds, one_of)
+        on, second, rows = _balanced(block, *listed, kinds, (on, second, rows))
+    return Found(on, second, rows, found.share)
+
+
+def _sizes(seats: np.ndarray) -> np.ndarray:
+    """How many seats each stretch has."""
+    return (seats >= 0).sum(axis=1)
+
+
+def _held(
+    block: Block, found: Found, seats: np.ndarray, borne: Array, m: Index
+) -> tuple[Array, Array]:
+    """Who bears each stretch, and which seats hold the string that it bears: 1 behind it, -1
+    ahead of it (see `_held`)."""
+    width, room = seats.shape[1], borne.shape[1]
+    none = jnp.zeros((), jnp.int32)
+
+    def note(line: Index, lists: tuple) -> tuple:
+        own = entry(borne, line)
+        longest, pose = own[_Line.longest], own[_Line.pose]
+        turned = take(found.second, longest, pose)[0] > 0.5
+
+        def seat(s: Index, lists: tuple) -> tuple:
+            tasks, n = lists
+            slot = known_of(seats, own[_Line.stretch], s)
+            touches = take(found.on, slot, pose)[0] > 0.5
+            differs = (take(found.second, slot, pose)[0] > 0.5) != turned
+            held, cover = jnp.where(turned, longest, slot), jnp.where(turned, slot, longest)
+            task = [held, cover, pose, line, s, turned.astype(jnp.int32)]
+            tasks = put_entry(tasks, n, jnp.stack(task))
+            return tasks, n + (touches & differs & (slot != longest))
+
+        return counted(0, known(_sizes(seats), own[_Line.stretch]), seat, lists)
+
+    tasks = lax.empty((6, width * room), jnp.int32)
+    tasks, n = counted(0, m, note, (tasks, none))
+
+    def alone(slot: Index, pose: Index) -> Alone:
+        rows = take(found.rows, slot, pose)
+        on, second = take(found.on, slot, pose) > 0.5, take(found.second, slot, pose) > 0.5
+        return Alone(on, second, rows[Row.p], rows[Row.q])
+
+    def look(t: Index, ways: Array) -> Array:
+        inner, outer, pose, *_ = entry(tasks, t)
+        given = [block.given(slot, pose).given for slot in (inner, outer)]
+        on, behind = hold(given[0], alone(inner, pose), given[1], alone(outer, pose))
+        return put_entry(ways, t, jnp.where(on, jnp.where(behind, 1, -1), 0))
+
+    ways = side_by_side(n, look, lax.empty((1, width * room), jnp.int32))
+
+    def settle(t: Index, tables: tuple) -> tuple:
+        borne, holds, most = tables
+        inner, outer, pose, line, s, turned = entry(tasks, t)
+        way, here = entry(ways, t)[0], take(borne, none + _Line.longest, line)[0]
+        # Of several that cover the longest, the longest again; that one then holds the string.
+        covers = (way != 0) & (turned > 0)
+        long, best = take(found.rows, outer, pose, Row.long)[0], entry(most, line)
+        takes = covers & (long > best)
+        borne = put(
+            borne,
+            none + _Line.bearer,
+            line,
+            jnp.where(takes, outer, take(borne, none + _Line.bearer, line)[0]),
+        )
+        most = put_entry(most, line, jnp.where(takes, long, best))
+        for k in range(width):
+            slot = known(seats[:, k], take(borne, none + _Line.stretch, line)[0])
+            seat = jnp.full_like(s, k)
+            mine = jnp.where(turned > 0, takes & (slot == here), (way != 0) & (s == k))
+            holds = put(holds, line, seat, jnp.where(mine, way, take(holds, line, seat)[0]))
+        return borne, holds, most
+
+    most, holds = jnp.full((room,), -1.0, block.dtype), jnp.zeros((room, width), jnp.int32)
+    borne, holds, _ = counted(0, n, settle, (borne, holds, most))
+    return borne, holds
+
+
+def _joining(
+    block: Block, found: Found, seats: np.ndarray, borne: Array, m: Index, holds: Array
+) -> Array:
+    """Those that are borne, with who joins."""
+    dtype, width, room = block.dtype, seats.shape[1], borne.shape[1]
+    none = jnp.zeros((), jnp.int32)
 
     def others(line: Index, lists: tuple) -> tuple:
-        tasks, n = lists
-        _, bearer, _, pose, r = entry(borne, line)
-        for s in range(width):
-            slot = known(seats[:, s], r)
-            usable = take(share, jnp.maximum(slot, 0), pose)[0] >= 0.0
-            tasks = put_entry(tasks, n, jnp.stack([slot, pose, bearer, line]))
-            n = n + (usable & (slot >= 0) & (slot != bearer))
-        return tasks, n
+        own = entry(borne, line)
+        bearer, pose = own[_Line.bearer], own[_Line.pose]
 
-    tasks = lax.empty((4, width * room + 1), jnp.int32)
+        def seat(s: Index, lists: tuple) -> tuple:
+            tasks, n = lists
+            slot = known_of(seats, own[_Line.stretch], s)
+            usable = take(found.share, slot, pose)[0] >= 0.0
+            longest = (slot == own[_Line.longest]).astype(jnp.int32)
+            task = [slot, pose, bearer, line, take(holds, line, s)[0], longest]
+            return put_entry(tasks, n, jnp.stack(task)), n + (usable & (slot != bearer))
+
+        return counted(0, known(_sizes(seats), own[_Line.stretch]), seat, lists)
+
+    tasks = lax.empty((6, width * room), jnp.int32)
     tasks, n = counted(0, m, others, (tasks, none))
 
     def meet(t: Index, depths: Array) -> Array:
-        k, pose, bearer, _ = entry(tasks, t)
+        k, pose, bearer, _, way, longest = entry(tasks, t)
         surfaces, slot = block.slot(k, pose)
-        touch = take(rows, bearer, pose)
+        touch = take(found.rows, bearer, pose)
         p, q = touch[Row.p, None], touch[Row.q, None]
         pieces = (
             jnp.concatenate([slot.begin[:, None], q], axis=1),
             jnp.concatenate([p, slot.end[:, None]], axis=1),
         )
-        return put_entry(depths, t, surfaces.excess(*pieces, take(share, k, pose)))
+        depth = surfaces.excess(*pieces, take(found.share, k, pose))
+        touches = take(found.on, k, pose) > 0.5
+        may = may_join(surfaces, slot.begin, slot.end, touches)
+        instead = holding_depth(way, longest > 0, dtype)[:, None]
+        depth = jnp.where(way == 0, jnp.where(may[None], depth, -1.0), instead)
+        return put_entry(depths, t, depth)
 
-    depths = side_by_side(n, meet, lax.empty((2, width * room + 1), dtype))
+    depths = side_by_side(n, meet, lax.empty((2, width * room), dtype))
 
     def join(t: Index, tables: tuple) -> tuple:
         borne, best = tables
-        k, _, _, line = entry(tasks, t)
+        k, _, _, line, way, _ = entry(tasks, t)
         early, late = entry(depths, t)
         # A surface that both pieces run into joins where they do so more.
         behind = (early < late).astype(jnp.int32)
         depth = jnp.where(early < late, late, early)
         most = take(best, behind, line)[0]
-        seat = 2 * behind
-        joins = jnp.where(depth > most, k, take(borne, seat, line)[0])
-        best = put(best, behind, line, jnp.maximum(depth, most))
-        return put(borne, seat, line, joins), best
+        deeper = depth > most
+        seat, held = _Line.ahead + 2 * behind, _Line.early + 2 * behind
+        borne = put(borne, seat, line, jnp.where(deeper, k, take(borne, seat, line)[0]))
+        borne = put(borne, held, line, jnp.where(deeper, way, take(borne, held, line)[0]))
+        return borne, put(best, behind, line, jnp.maximum(depth, most))
 
-    best = jnp.zeros((2, room + 1), dtype)
-    borne, _ = counted(0, n, join, (borne, best))
-
-    second = found.second
-    for kinds, one_of in _mixtures(block.plan):
-        listed = _meetings(block, borne, m, kinds, one_of)
-        on, second, rows = _balanced(block, *listed, kinds, (on, second, rows))
-    return Found(on, second, rows, share)
+    best = jnp.zeros((2, room), dtype)
+    return counted(0, n, join, (borne, best))[0]
 
 
 def _mixtures(plan: Plan) -> list[tuple[Kinds, Kinds]]:
@@ -391,21 +490,32 @@ def _mixtures(plan: Plan) -> list[tuple[Kinds, Kinds]]:
 def _meetings(
     block: Block, borne: Array, m: Index, kinds: Kinds, one_of: Kinds
 ) -> tuple[Array, Index]:
-    """Stretches that several surfaces bear, all of some kinds: (slots, in the string's order;
-    pose; seat of the bearer)."""
+    """Stretches that several surfaces bear, all of some kinds: slots, in the string's order;
+    which of them hold it, as bits; pose; seat of the bearer; and the longest."""
     named = np.array(block.plan.kinds)
     inside, needed = np.isin(named, kinds), np.isin(named, one_of)
     none = jnp.zeros((), jnp.int32)
 
     def note(line: Index, lists: tuple) -> tuple:
         joined, count = lists
-        ahead, bearer, behind, pose, _ = entry(borne, line)
-        slots = [ahead, bearer, behind]
+        own = entry(borne, line)
+        bearer, pose, longest = own[_Line.bearer], own[_Line.pose], own[_Line.longest]
+        pair, ways = without_third(
+            jnp.stack([own[_Line.ahead], own[_Line.behind]]),
+            jnp.stack([own[_Line.early], own[_Line.late]]),
+            bearer == longest,
+        )
+        ahead, behind = pair
+        early, late = (ways != 0).astype(jnp.int32)
         # Strings over two surfaces take the first two seats.
         has = (ahead >= 0).astype(jnp.int32)
-        row = jnp.where(has > 0, jnp.stack(slots), jnp.stack([bearer, behind, none - 1]))
-        joined = put_entry(joined, count, jnp.concatenate([row, jnp.stack([pose, has])]))
+        three = jnp.stack([ahead, bearer, behind, early + 4 * late])
+        two = jnp.stack([bearer, behind, none - 1, 2 * late])
+        row = jnp.where(has > 0, three, two)
+        rest = jnp.stack([pose, has, longest])
+        joined = put_entry(joined, count, jnp.concatenate([row, rest]))
         here = (ahead >= 0) | (behind >= 0)
+        slots = [ahead, bearer, behind]
         for slot in slots:
             here = here & ((slot < 0) | (known(inside, jnp.maximum(slot, 0)) > 0))
         if one_of:
@@ -413,7 +523,7 @@ def _meetings(
             here = here & (some[0] | some[1] | some[2])
         return joined, count + here
 
-    return counted(0, m, note, (lax.empty((5, borne.shape[1]), jnp.int32), none))
+    return counted(0, m, note, (lax.empty((7, borne.shape[1]), jnp.int32), none))
 
 
 def _balanced(
@@ -432,32 +542,43 @@ def _balanced(
         n,
         lambda t: _joined(block, rows, second, entry(joined, t), kinds),
         lambda state: state[1].goes_on(),
-        lambda state: (state[0], state[1].again(state[0], _one_by_one, 0)),
+        lambda state: (state[0], state[1].again(state[0], _one_by_one)),
         end,
         lax.empty((Row.count, 3, joined.shape[1]), block.dtype),
     )
 
     def seat(t: Index, tables: tuple) -> tuple:
         on, second, rows = tables
-        *row, pose, own = entry(joined, t)
+        *row, bits, pose, own, longest = entry(joined, t)
         columns = entry(answers, t)
+        bearer = jnp.where(own > 0, row[1], row[0])
+        settled = jnp.where(own > 0, columns[Row.converged, 1], columns[Row.converged, 0]) > 0.5
+        # Where no balance is found the longest holds the string alone, whoever was to bear it.
+        left_out = [(slot == longest) & (columns[Row.on, n] < 0.5) for n, slot in enumerate(row)]
+        alone = (bearer != longest) & (left_out[0] | left_out[1] | left_out[2] | ~settled)
         for number, slot in enumerate(row):
             place, column = jnp.where(slot >= 0, slot, nobody), columns[:, number]
-            on, rows = put(on, place, pose, column[Row.on]), put(rows, place, pose, column)
-            # A side holds the string only on the surface that bears it.
-            held = jnp.where(own == number, take(second, place, pose), 0.0)
-            second = put(second, place, pose, held)
+            before = take(rows, place, pose)[:, 0]
+            unsure = jnp.where(jnp.arange(Row.count) == Row.converged, 0.0, before)
+            touches = jnp.where(alone, take(on, place, pose)[0], column[Row.on])
+            holds = jnp.where((bits & (1 << number)) > 0, 1.0, 0.0)
+            turned = take(second, place, pose)[0]
+            # A side holds the string on the surface that bears it, or in the way of that one.
+            turned = jnp.where(alone | (own == number), turned, holds.astype(block.dtype))
+            on = put(on, place, pose, touches)
+            rows = put(rows, place, pose, jnp.where(alone, unsure, column))
+            second = put(second, place, pose, turned)
         return on, second, rows
 
     return side_by_side(n, seat, tables)
 
 
 def _joined(
-    block: Block, rows: Array, second: Array, line: Int[Array, " 5"], kinds: Kinds
+    block: Block, rows: Array, second: Array, line: Int[Array, " 7"], kinds: Kinds
 ) -> tuple[Problem, Settling]:
     """Up to three surfaces on one stretch, in the string's order, before they are solved
     together."""
-    row, pose, own = line[:3], line[3], line[4]
+    row, bits, pose, own = line[:3], line[3], line[4], line[5]
 
     def seat(_: None, slot: Array) -> tuple[None, Given]:
         return None, block.given(jnp.maximum(slot, 0), pose, kinds).given
@@ -466,11 +587,13 @@ def _joined(
     seats = jax.tree.map(lambda x: jnp.moveaxis(x, 0, -2), seats)
     bearer = jnp.where(own > 0, row[1], row[0])
     turned = take(second, bearer, pose)[0] > 0.5
-    way = (turned & (jnp.arange(3) == own))[:, None]
+    holds = (bits & jnp.asarray([1, 2, 4], jnp.int32)) > 0
+    way = jnp.where(jnp.arange(3) == own, turned, holds)[:, None]
     wanted = seats.usable & (row >= 0)[:, None]
     tried = Tried(Tried.nothing(wanted, block.dtype).rows, jnp.zeros((3, 1), int))
     alone = take(rows, bearer, pose)[: Row.long]
-    problem = Problem(seats, seats.left(way), wanted, True, alone, own[None, None])
+    ends = seats.begins[:, 0], seats.ends[:, 0]
+    problem = Problem(seats, seats.left(way), wanted, True, alone, own[None, None], *ends)
     return problem, Settling.begun(problem, tried)
 
 

@@ -119,7 +119,8 @@ def _contacts_by_blocks(plan: Plan, given: Slot) -> Float[Array, "13 ns lanes"]:
     if not plan.crowded:
         return _rows(*alone(solve_table(pick, table, empty, results, block)))
     none = jnp.full((len(plan.crowded), lanes), 0, jnp.int32)
-    seating = Seating(jnp.stack([none] * SEATS), none < 0, none)
+    no = none < 0
+    seating = Seating(jnp.stack([none] * SEATS), none, jnp.stack([no, no]), no, none)
 
     # Twice the same, so that it is compiled once: each alone, then those that meet together.
     def phase(state: tuple) -> tuple:

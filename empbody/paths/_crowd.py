@@ -2,9 +2,10 @@
 
 Alone on the straight line, each surface would give the string a certain length. The one that
 makes it longest bears it. Another one joins ahead of it, and another behind, if the free
-piece there runs into it; then all are solved together, each seeing the string as the
-others leave it, until nothing moves. Where surfaces overlap and none runs into the other's free
-pieces, the longer string simply wins, so that the length stays continuous.
+piece there runs into it, or if it holds the string from inside (`_held`); then all are solved
+together, each seeing the string as the others leave it, until nothing moves. Where surfaces
+overlap and none runs into the other's free pieces, the longer string simply wins, so that the
+length stays continuous.
 """
 
 from collections.abc import Callable
@@ -16,8 +17,10 @@ from jaxtyping import Array, Bool, Float, Int
 
 from ._compact import on_those, work_list
 from ._given import Given
+from ._held import Alone, hold
 from ._plan import Plan
 from ._rounds import Row, Table
+from ._surfaces import Surfaces, choose
 
 SEATS = 3
 TOGETHER = 64
@@ -29,6 +32,10 @@ class Seating(NamedTuple):
 
     slots: Int[Array, "3 stretches lanes"]
     """Ahead, the bearer, behind; -1 if there is none."""
+    longest: Int[Array, "stretches lanes"]
+    """Bears it alone if they find no balance."""
+    holds: Bool[Array, "2 stretches lanes"]
+    """Whether those ahead and behind hold the string (see `_held`)."""
     joined: Bool[Array, "stretches lanes"]
     place: Int[Array, "stretches lanes"]
     """Column of those that are joined."""
@@ -45,29 +52,31 @@ def joining(
     """From each slot's contact alone: those without the slots that do not bear their stretch,
     and what is to be solved together."""
     seats, lanes = seats_of(plan), rows.shape[-1]
-    bearers = _bearers(seats, rows)
-    flat = bearers.reshape(-1)
-    none = jnp.full((2, flat.shape[0]), -1, jnp.int32)
+    longest = _longest(seats, rows)
+    flat = longest.reshape(-1)
+    none = jnp.full((5, flat.shape[0]), -1, jnp.int32)
     numbers = jnp.arange(flat.shape[0], dtype=jnp.int32)
-    ahead, behind = on_those(
-        lambda which: _joins(seats, pick, rows, flat, which), flat >= 0, none, numbers
+    ahead, bearer, behind, early, late = on_those(
+        lambda which: _joins(seats, pick, rows, second, flat, which), flat >= 0, none, numbers
     )
     joined = (ahead >= 0) | (behind >= 0)
     work = work_list(joined, block)
     order = jnp.concatenate([work.order, jnp.zeros(room - work.order.shape[0], jnp.int32)])
-    # A side holds the string only on the surface that bears it.
+    # A side holds the string on the surface that bears it, or in the way of that one.
     lane = order % lanes
-    slots = jnp.stack([ahead[order], flat[order], behind[order]])
+    slots = jnp.stack([ahead[order], bearer[order], behind[order]])
     way = second.at[slots[1], lane].get(mode="promise_in_bounds").astype(jnp.int32)
-    way = jnp.stack([jnp.zeros_like(way), way, jnp.zeros_like(way)])
+    way = jnp.stack([early[order], way, late[order]])
     which = jnp.where(slots < 0, -1, (2 * slots + way) * lanes + lane[None])
-    # Only the bearer stays; those that join are put in again.
+    # Only the longest stays; those that join are put in again.
     own = _stretch_of(plan)
-    mine = bearers[np.maximum(own, 0)] == jnp.arange(len(own))[:, None]
+    mine = longest[np.maximum(own, 0)] == jnp.arange(len(own))[:, None]
     on = jnp.where(mine | jnp.asarray(own < 0)[:, None], rows[Row.on], 0.0)
     shape = (len(seats), lanes)
     seating = Seating(
-        jnp.stack([ahead, flat, behind]).reshape(SEATS, *shape),
+        jnp.stack([ahead, bearer, behind]).reshape(SEATS, *shape),
+        longest,
+        (jnp.stack([early, late]) > 0).reshape(2, *shape),
         joined.reshape(shape),
         work.place.reshape(shape),
     )
@@ -79,13 +88,53 @@ def seated(
 ) -> tuple[Array, Array]:
     """Contacts of all slots, with those that were solved together put in."""
     own = np.maximum(_stretch_of(plan), 0)
-    slots = seating.slots[:, own]
+    slots, longest = seating.slots[:, own], seating.longest[own]
     me = jnp.arange(len(own))[:, None]
     early, late = slots[0] == me, slots[2] == me
     here = (early | late | (slots[1] == me)) & seating.joined[own]
     seat = jnp.where(early, 0, jnp.where(late, 2, 1))
-    new = results.at[:, seat, seating.place[own]].get(mode="promise_in_bounds")
-    return jnp.where(here[None], new, rows), second & ~(here & (early | late))
+    place = seating.place[own]
+    new = results.at[:, seat, place].get(mode="promise_in_bounds")
+    # Where no balance is found the longest holds the string alone, whoever was to bear it.
+    state = results.at[:2, :, place].get(mode="promise_in_bounds") > 0.5
+    alone = jnp.any((slots == longest[None]) & ~state[Row.on], axis=0) | ~state[Row.converged, 1]
+    alone = alone & (slots[1] != longest)
+    unsure = rows.at[Row.converged].set(0.0)
+    rows = jnp.where(here[None], jnp.where(alone[None], unsure, new), rows)
+    holds = seating.holds[:, own]
+    holds = jnp.where(early, holds[0], holds[1]) & ~alone
+    return rows, jnp.where(here & (early | late) & ~alone, holds, second)
+
+
+def may_join(
+    surfaces: Surfaces, begins: Array, ends: Array, touches: Bool[Array, "*batch"]
+) -> Bool[Array, "*batch"]:
+    """Whether surfaces may join, which touch the straight stretch or do not.
+
+    What is left of a surface with an end of the stretch inside passes through that end, and the
+    string would lie against it to the last; with another one beside it, whose tangent points
+    creep inside, there is soon no balance. So it joins only if the straight line meets it.
+    """
+    begins, ends = surfaces.local(begins), surfaces.local(ends)
+    return touches | ~(surfaces.inside(begins) | surfaces.inside(ends))
+
+
+def holding_depth(hold: Array, longest: Array, dtype: jnp.dtype) -> Float[Array, "2 ..."]:
+    """In place of depths, ahead and behind, for seats that hold the string: those that merely
+    join come first, but the longest comes before all."""
+    rank = jnp.where(longest, _FIRST, _LAST).astype(dtype)
+    return jnp.stack([jnp.where(hold < 0, rank, -1.0), jnp.where(hold > 0, rank, -1.0)])
+
+
+_FIRST, _LAST = 1e3, 1e-12
+
+
+def without_third(joined: Array, holds: Array, bears: Array) -> tuple[Array, Array]:
+    """Seats ahead and behind without those that hold the string of the longest, which `bears`
+    it, where another one joins it as well: three often find no balance."""
+    three = jnp.all(joined >= 0, axis=0) & bears
+    goes = jnp.broadcast_to(three, joined.shape) & (holds != 0)
+    return jnp.where(goes, -1, joined), jnp.where(goes, 0, holds)
 
 
 def seats_of(plan: Plan) -> np.ndarray:
@@ -105,7 +154,7 @@ def _stretch_of(plan: Plan) -> np.ndarray:
     return table
 
 
-def _bearers(seats: np.ndarray, rows: Array) -> Array:
+def _longest(seats: np.ndarray, rows: Array) -> Array:
     """(stretches, lanes): the slot that makes the string longest; -1 if none touches."""
     long = jnp.where(rows[Row.on] > 0.5, rows[Row.long], -1.0)
     best = jnp.full((len(seats), long.shape[-1]), -0.5, long.dtype)
@@ -122,28 +171,76 @@ def _joins(
     seats: np.ndarray,
     pick: Callable[[Array, Array], Given],
     rows: Array,
-    bearers: Array,
+    second: Array,
+    longest: Array,
     which: Array,
 ) -> Array:
-    """(2, items): slots that join ahead of the bearer and behind it, or -1."""
+    """(5, items): slots that join ahead of the bearer, the bearer, and behind it, -1 if there
+    are none; and whether those ahead and behind hold the string."""
     lanes = rows.shape[-1]
     row, lane = which // lanes, which % lanes
-    bearer = bearers[which]
-    contact = rows.at[:, bearer, lane].get(mode="promise_in_bounds")
     slots = jnp.asarray(seats.T, jnp.int32)[:, row]
-    there = pick(jnp.maximum(slots, 0), jnp.broadcast_to(lane[None], slots.shape))
-    usable = there.usable & (slots >= 0) & (slots != bearer[None])
+    wide = jnp.broadcast_to(lane[None], slots.shape)
+    there = pick(jnp.maximum(slots, 0), wide)
+    bearer, holds = _holding(pick, rows, second, slots, longest[which], there, wide)
+    contact = rows.at[:, bearer, lane].get(mode="promise_in_bounds")
+    touches = rows.at[Row.on, jnp.maximum(slots, 0), wide].get(mode="promise_in_bounds") > 0.5
+    may = may_join(there.surfaces, there.begins, there.ends, touches)
+    usable = may & there.usable & (slots >= 0) & (slots != bearer[None])
     # Both free pieces at once: from the start to touch-down, from lift-off to the end.
-    wide = there.begins.shape
-    p, q = (jnp.broadcast_to(contact[x][:, None], wide) for x in (Row.p, Row.q))
+    shape = there.begins.shape
+    p, q = (jnp.broadcast_to(contact[x][:, None], shape) for x in (Row.p, Row.q))
     pieces = jnp.stack([there.begins, q], axis=1), jnp.stack([p, there.ends], axis=1)
     excess = jnp.where(usable[None], there.surfaces.excess(*pieces, there.share), -1.0)
+    instead = holding_depth(holds, slots == longest[which][None], excess.dtype)
+    excess = jnp.where((holds == 0)[None], excess, instead)
     early, late = excess[0], excess[1]
     # A surface that both pieces run into joins where they do so more.
     early, late = jnp.where(early < late, -1.0, early), jnp.where(early < late, late, -1.0)
     depth = jnp.stack([early, late])
-    seat, most = jnp.broadcast_to(slots[0], depth[:, 0].shape), depth[:, 0]
-    for k in range(1, depth.shape[1]):
+    most = jnp.zeros_like(depth[:, 0])
+    seat, ways = jnp.full(most.shape, -1, jnp.int32), jnp.zeros(most.shape, jnp.int32)
+    for k in range(depth.shape[1]):
         more = depth[:, k] > most
         seat, most = jnp.where(more, slots[k][None], seat), jnp.where(more, depth[:, k], most)
-    return jnp.where(most > 0.0, seat, -1)
+        ways = jnp.where(more, jnp.abs(holds[k])[None], ways)
+    seat, ways = without_third(seat, ways, bearer == longest[which])
+    return jnp.stack([seat[0], bearer, seat[1], ways[0], ways[1]])
+
+
+def _holding(
+    pick: Callable[[Array, Array], Given],
+    rows: Array,
+    second: Array,
+    slots: Int[Array, "seats items"],
+    longest: Int[Array, " items"],
+    there: Given,
+    lane: Int[Array, "seats items"],
+) -> tuple[Int[Array, " items"], Int[Array, "seats items"]]:
+    """Who bears each stretch, and which seats hold the string that it bears: 1 behind it, -1
+    ahead of it (see `_held`)."""
+
+    def alone(slot: Array) -> Alone:
+        own = rows.at[:, slot, lane].get(mode="promise_in_bounds")
+        turned = second.at[slot, lane].get(mode="promise_in_bounds")
+        return Alone(own[Row.on] > 0.5, turned, own[Row.p], own[Row.q])
+
+    here, first = jnp.maximum(slots, 0), jnp.broadcast_to(longest[None], slots.shape)
+    mine, contact, its = pick(first, lane), alone(first), alone(here)
+    turned = contact.second
+    on, behind = hold(
+        choose(turned, mine, there),
+        choose(turned, contact, its),
+        choose(turned, there, mine),
+        choose(turned, its, contact),
+    )
+    on = on & (slots >= 0) & (slots != first)
+    way = jnp.where(behind, 1, -1)
+    # Of several that cover the longest, the longest again.
+    long = rows.at[Row.long, here, lane].get(mode="promise_in_bounds")
+    long = jnp.where(on & turned, long, -1.0)
+    best = jnp.argmax(long, axis=0)[None]
+    taken = jnp.max(long, axis=0) > -0.5
+    bearer = jnp.where(taken, jnp.take_along_axis(slots, best, axis=0)[0], longest)
+    own = jnp.where(slots == first, jnp.take_along_axis(way, best, axis=0), 0)
+    return bearer, jnp.where(turned, jnp.where(taken[None], own, 0), jnp.where(on, way, 0))

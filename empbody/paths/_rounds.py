@@ -16,12 +16,16 @@ from ._geodesic import Tried
 from ._given import Given
 from ._remainder import Left
 from ._surfaces import Contact, Kernels, ValuesOnly, choose, string_length
+from ._vectors import dot
 
 _ROUNDS = 40
 _STILL = 1e-8
 """Movement of the tangent points in a round (m) below which they have settled."""
 _LEAP = 4.0
 """How many times the last movement the next one may be."""
+_CAREFUL, _PART = 15, 0.2
+"""Where a surface holds the string from inside another (`_held`), so many rounds go only so
+far: whole ones overshoot at first, and the string is lost through the surface that it left."""
 
 
 class Table(NamedTuple):
@@ -67,7 +71,8 @@ def solve_table(
         else:
             rows = alone.at[: Row.long, slot[1], lane[1]].get(mode="promise_in_bounds")
             tried = Tried.nothing(wanted, seats.begins.dtype)
-            problem = Problem(seats, left, wanted, table.linked, rows, 1)
+            ends = seats.begins[:, 1], seats.ends[:, 1]
+            problem = Problem(seats, left, wanted, table.linked, rows, 1, *ends)
             found = settle(problem, solve_contacts, tried)
         rows = rows_of(seats, slot, found)
         return jax.lax.dynamic_update_slice_in_dim(results, rows, at, -1)
@@ -138,13 +143,34 @@ class Problem(NamedTuple):
     """Rows of the one that bears the string, alone."""
     seat: int | Int[Array, "1 *batch"]
     """Where that one is."""
+    begin: Float[Array, "3 *batch"]
+    """Ends of the stretch."""
+    end: Float[Array, "3 *batch"]
+
+    @property
+    def bears(self) -> Bool[Array, "3 *#batch"]:
+        numbers = jnp.arange(3).reshape(3, *([1] * (self.wanted.ndim - 1)))
+        return (numbers == self.seat) & self.linked
 
     def alone(self) -> Contact:
         """The string over the bearer alone, at its seat."""
         wide = jnp.broadcast_to(self.bearer[:, None], (self.bearer.shape[0], *self.wanted.shape))
-        numbers = jnp.arange(3).reshape(3, *([1] * (self.wanted.ndim - 1)))
-        on = (wide[Row.on] > 0.5) & (numbers == self.seat) & self.linked
+        on = jnp.broadcast_to(self.bears, self.wanted.shape)
         return Contact(on, wide[Row.p], wide[Row.q], wide[Row.arc], on)
+
+    def held(self) -> Bool[Array, "*batch"]:
+        """Whether another one than the bearer holds the string (see `_held`)."""
+        turned = jnp.any(self.left.turn != 0.0, axis=0) & ~self.bears
+        return jnp.any(turned, axis=0) & self.linked
+
+    def pierced(self, found: Contact) -> Bool[Array, "*batch"]:
+        """Whether a surface is only left alone because the string ends inside it."""
+        surfaces, left = self.seats.surfaces, self.left
+        inside = jnp.zeros_like(self.wanted)
+        for point in neighbours(found.on, found.p, found.q, self.begin, self.end):
+            local = surfaces.round(surfaces.local(point)) - left.shift
+            inside = inside | (dot(local, local) < (1.0 - 1e-6) * left.scale**2)
+        return jnp.any(inside & self.wanted & ~found.on & ~surfaces.torus, axis=0)
 
 
 class Settling(NamedTuple):
@@ -174,12 +200,12 @@ class Settling(NamedTuple):
     def goes_on(self) -> Bool[Array, ""]:
         return (self.rounds < _ROUNDS) & jnp.any(self.moving)
 
-    def again(self, problem: Problem, solve: Solver, one: int = 1) -> "Settling":
-        """One round more; `one` is a seat that is always taken."""
+    def again(self, problem: Problem, solve: Solver) -> "Settling":
+        """One round more."""
         count, moving, guess, now, history, tried = self
         seats, left, wanted, linked, *_ = problem
         still = max(_STILL, 10.0 * float(jnp.finfo(guess.dtype).eps))
-        ends = seats.begins[:, one], seats.ends[:, one]
+        ends = problem.begin, problem.end
         begins, ends = neighbours(now.on, guess[:3], guess[3:], *ends)
         begins = jnp.where(linked, begins, seats.begins)
         ends = jnp.where(linked, ends, seats.ends)
@@ -203,12 +229,14 @@ class Settling(NamedTuple):
         leap, reach = (jnp.max(jnp.abs(x), axis=(0, 1)) for x in (best - both, shift))
         usable = same & (count > 0) & (leap < _LEAP * reach)
         mixed = jnp.where(usable[None, None], best, both)
+        part = (problem.held() & (count < _CAREFUL))[None] & new.on & now.on
+        mixed = jnp.where(part[None], guess + _PART * shift, mixed)
         older, last = history[1], (both, shift, same.astype(both.dtype))
         return Settling(count + 1, moved, mixed, new, (older, last), tried)
 
     def found(self, problem: Problem) -> Contact:
         """Where no balance is found the bearer holds the string alone."""
-        lost = self.moving[None]
+        lost = (self.moving | (problem.held() & problem.pierced(self.now)))[None]
         found = choose(lost, problem.alone(), self.now)
         return found._replace(converged=found.converged & ~lost)
 

@@ -129,3 +129,8 @@ def known(numbers: np.ndarray | list | tuple, k: Index) -> Index:
     """One of some numbers that are known beforehand."""
     table = jnp.asarray(np.asarray(numbers), jnp.int32)
     return lax.dynamic_slice(table, (k,), (1,), allow_negative_indices=False)[0]
+
+
+def known_of(numbers: np.ndarray, row: Index, column: Index) -> Index:
+    table = jnp.asarray(numbers, jnp.int32)
+    return lax.dynamic_slice(table, (row, column), (1, 1), allow_negative_indices=False)[0, 0]
