@@ -44,8 +44,8 @@ class _Api:
 class _State:
     """What threads share: lives until the last of them has seen it."""
 
-    frame, next, done, users, lanes = 0, 8, 16, 24, 32
-    size = 40
+    frame, next, done, users, lanes, step = 0, 8, 16, 24, 32, 40
+    size = 48
 
 
 def api_version() -> tuple[int, int]:
@@ -72,7 +72,7 @@ class Called(NamedTuple):
 
     @property
     def at_once(self) -> int:
-        """Lanes that a thread takes at a time."""
+        """Lanes that a thread takes at a time, at most."""
         return max(_BLOCK, self.block)
 
 
@@ -108,7 +108,7 @@ def add_handler(module: ir.Module, called: Called) -> str:
     first = _load(b, rets, 0, POINTER)
     lanes = _last_dimension(b, first)
     few, many = function.append_basic_block("few"), function.append_basic_block("many")
-    b.cbranch(b.icmp_signed("<=", lanes, INDEX(called.at_once)), few, many)
+    b.cbranch(b.icmp_signed("<=", lanes, INDEX(_BLOCK)), few, many)
     b.position_at_end(few)
     if called.room <= _ON_STACK:
         room = opaque(b.alloca(ir.ArrayType(_BYTE, max(called.room, 1))))
@@ -164,7 +164,6 @@ def _work(module: ir.Module, called: Called) -> ir.Function:
 
 def _task(module: ir.Module, work: ir.Function, called: Called) -> ir.Function:
     """task(state): takes blocks of lanes until there are none; the last to leave frees it."""
-    at_once = called.at_once
     free = _libc(module, "free", ir.VoidType(), [POINTER])
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [POINTER]), work.name + "_task")
     function.linkage = "internal"
@@ -173,16 +172,16 @@ def _task(module: ir.Module, work: ir.Function, called: Called) -> ir.Function:
     take, run, left, last, end = (
         function.append_basic_block(name) for name in ("take", "run", "left", "last", "end")
     )
-    lanes = _load(b, state, _State.lanes, INDEX)
+    lanes, step = (_load(b, state, at, INDEX) for at in (_State.lanes, _State.step))
     held, room = _room(module, b, called.room) if called.room else (None, _null())
     b.branch(take)
     b.position_at_end(take)
-    first = b.atomic_rmw("add", _at(b, state, _State.next), INDEX(at_once), "monotonic")
+    first = b.atomic_rmw("add", _at(b, state, _State.next), step, "monotonic")
     b.cbranch(b.icmp_signed("<", first, lanes), run, left)
     b.position_at_end(run)
     # Only who has got a block may look at the frame: it lives until all are done.
     frame = _load(b, state, _State.frame, POINTER)
-    beyond = b.add(first, INDEX(at_once))
+    beyond = b.add(first, step)
     stop = b.select(b.icmp_signed("<", beyond, lanes), beyond, lanes)
     b.call(work, [frame, first, stop, room])
     b.atomic_rmw("add", _at(b, state, _State.done), b.sub(stop, first), "release")
@@ -220,9 +219,13 @@ def _share_out(
     function_pointer = _FunctionPointer(ir.FunctionType(POINTER, [POINTER]))
     b.call(_load(b, api, _Api.threads, function_pointer), [counted])
     threads = b.load(number, typ=INDEX)
-    blocks = b.sdiv(b.add(lanes, INDEX(at_once - 1)), INDEX(at_once))
-    threads = b.select(b.icmp_signed("<", blocks, threads), blocks, threads)
     threads = b.select(b.icmp_signed("<", threads, INDEX(1)), INDEX(1), threads)
+    # Full blocks are quickest, but every thread should have one.
+    step = b.sdiv(b.add(lanes, b.sub(threads, INDEX(1))), threads)
+    step = b.and_(b.add(step, INDEX(_BLOCK - 1)), INDEX(-_BLOCK))
+    step = b.select(b.icmp_signed("<", step, INDEX(at_once)), step, INDEX(at_once))
+    blocks = b.sdiv(b.add(lanes, b.sub(step, INDEX(1))), step)
+    threads = b.select(b.icmp_signed("<", blocks, threads), blocks, threads)
 
     state = b.call(malloc, [INDEX(_State.size)])
     b.store(frame, _at(b, state, _State.frame))
@@ -231,6 +234,7 @@ def _share_out(
     # One more for this thread, which looks at the state to the end.
     b.store(b.add(threads, INDEX(1)), _at(b, state, _State.users))
     b.store(lanes, _at(b, state, _State.lanes))
+    b.store(step, _at(b, state, _State.step))
     ask = _schedule_arguments(b, 40, context)
     task.type = _FunctionPointer(task.function_type)
     b.store(task, _at(b, ask, 24))

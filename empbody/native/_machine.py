@@ -15,6 +15,7 @@ from llvmlite import binding, ir
 
 from ._emit import Emitter, constant_value
 from ._handler import Called, add_handler
+from ._stored import Stored
 from ._values import INDEX, POINTER, Memory, Small, Unsupported, c_strides, type_of
 
 _engines: dict[str, Any] = {}
@@ -32,7 +33,7 @@ def registered(closed: Any, block: int) -> str:
     # The name tells the code, so that XLA may keep compiled programs from process to process.
     name = f"empbody_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
     if name not in _engines:
-        engine = _engines[name] = _engine(text, processor)
+        engine = _engines[name] = _engine(text, processor, quick=block == 1)
         address = ctypes.cast(engine.get_function_address(handler), ctypes.c_void_p)
         jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(address), platform="cpu")
     return name
@@ -159,15 +160,22 @@ def _processor() -> Any:
     )
 
 
-def _engine(text: str, processor: Any) -> Any:
+def _engine(text: str, processor: Any, quick: bool) -> Any:
+    """Machine code; with `quick` it is half as long in the making and a little slower."""
     parsed = binding.parse_assembly(text)
     parsed.verify()
     _find_functions(parsed)
-    # More would take half as long again to compile and gives nothing.
-    options = binding.create_pipeline_tuning_options(speed_level=1)
-    builder = binding.create_pass_builder(processor, options)
-    builder.getModulePassManager().run(parsed, builder)
+    stored = Stored(text, quick)
+    if not stored.known:
+        options = binding.create_pipeline_tuning_options(speed_level=1)
+        builder = binding.create_pass_builder(processor, options)
+        manager = builder.getModulePassManager()
+        if quick:
+            manager = binding.create_new_module_pass_manager()
+            manager.add_instruction_combine_pass()
+        manager.run(parsed, builder)
     engine = binding.create_mcjit_compiler(parsed, processor)
+    engine.set_object_cache(lambda _, code: stored.keep(code), lambda _: stored.known)
     engine.finalize_object()
     return engine
 

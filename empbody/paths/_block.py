@@ -28,7 +28,7 @@ from ._surfaces import Contact, Kernels, Surfaces, ValuesOnly
 from ._tables import Index, Poses, counted, entry, known, known_of, put, put_entry, take
 
 _KINDS = ("cylinder", "ellipsoid", "torus")
-BLOCK = 32
+BLOCK = 64
 """Poses that are worked on together."""
 SAME = 1e-9
 """Strings that differ by less (m) are the same one."""
@@ -74,6 +74,7 @@ class Block:
         kinds = np.asarray(plan.kinds)
         which = [slot.surface for slot in plan.slots]
         self._side = plan.sides[:, which] * (kinds != "torus")
+        self.sided = (self._side != 0).any(axis=0)
         # What is known of a slot beforehand, as bits: one look-up instead of many.
         flags = [*(kinds == kind for kind in _KINDS), *(self._side > 0), *(self._side < 0)]
         flags += list(np.asarray([slot.sunk for slot in plan.slots]).T)
@@ -192,14 +193,18 @@ def _alone(block: Block, kind: str, first: int, last: int, found: Found) -> Foun
     bits, share = poses.each_of(first, last, test, (bits, found.share))
 
     def note(k: Index, pose: Index, lists: tuple) -> tuple:
-        tasks, touched, n, m = lists
         state = take(bits, k - first, pose)[0]
         ways = state & _BOTH
-        touched = put_entry(touched, m, jnp.stack([k, pose, n, state]))
-        for way in (0, 1):
-            tasks = put_entry(tasks, n, jnp.stack([k, pose, jnp.full_like(k, way)]))
-            n = n + ((ways & (1 << way)) > 0)
-        return tasks, touched, n, m + (ways > 0)
+
+        def enter(lists: tuple) -> tuple:
+            tasks, touched, n, m = lists
+            touched = put_entry(touched, m, jnp.stack([k, pose, n, state]))
+            for way in (0, 1):
+                tasks = put_entry(tasks, n, jnp.stack([k, pose, jnp.full_like(k, way)]))
+                n = n + ((ways & (1 << way)) > 0)
+            return tasks, touched, n, m + 1
+
+        return lax.cond(ways > 0, enter, lambda lists: lists, lists)
 
     none = jnp.zeros((), jnp.int32)
     lists = lax.empty((3, 2 * room + 1), jnp.int32), lax.empty((4, room + 1), jnp.int32)
@@ -326,10 +331,14 @@ def _together(block: Block, found: Found) -> Found:
     on, bearers = poses.each_of(0, number, bear, (found.on, bearers))
 
     def note(r: Index, pose: Index, lists: tuple) -> tuple:
-        borne, m = lists
         longest = take(bearers, r, pose)[0]
         line = [none - 1, longest, none - 1, none, none, none, pose, r, longest]
-        return put_entry(borne, m, jnp.stack(line)), m + (longest >= 0)
+
+        def enter(lists: tuple) -> tuple:
+            borne, m = lists
+            return put_entry(borne, m, jnp.stack(line)), m + 1
+
+        return lax.cond(longest >= 0, enter, lambda lists: lists, lists)
 
     borne = lax.empty((_Line.count, room + 1), jnp.int32)
     borne, m = poses.in_turn(0, number, note, (borne, none))
@@ -368,7 +377,8 @@ def _held(
             held, cover = jnp.where(turned, longest, slot), jnp.where(turned, slot, longest)
             task = [held, cover, pose, line, s, turned.astype(jnp.int32)]
             tasks = put_entry(tasks, n, jnp.stack(task))
-            return tasks, n + (touches & differs & (slot != longest))
+            sided = known(block.sided, held) > 0
+            return tasks, n + (touches & differs & sided & (slot != longest))
 
         return counted(0, known(_sizes(seats), own[_Line.stretch]), seat, lists)
 

@@ -168,9 +168,11 @@ class _Program:
         slots, poses = len(self.structure.plan.slots), self.poses
 
         def note(k: Index, pose: Index, lists: tuple) -> tuple:
-            touching, n = lists
-            touching = put_entry(touching, n, jnp.stack([k, pose]))
-            return touching, n + (take(found.on, k, pose)[0] > 0.5)
+            def enter(lists: tuple) -> tuple:
+                touching, n = lists
+                return put_entry(touching, n, jnp.stack([k, pose])), n + 1
+
+            return lax.cond(take(found.on, k, pose)[0] > 0.5, enter, lambda lists: lists, lists)
 
         none, room = jnp.zeros((), jnp.int32), slots * poses.size + 1
         touching = lax.empty((2, room), jnp.int32)
