@@ -220,7 +220,9 @@ def test_equal_programs_with_other_constants():
 def test_arrays_without_elements_and_too_large_ones():
     x = jnp.asarray(RNG.normal(size=(10, 9)))
     check(lambda x: (jnp.concatenate([x[:0], x[2:]]), x[3:3]), x, 9)
-    made = program(lambda x: lax.fori_loop(0, 3, lambda k, t: put(t, x[0], k), jnp.zeros(9_999_999)))
+    made = program(
+        lambda x: lax.fori_loop(0, 3, lambda k, t: put(t, x[0], k), jnp.zeros(9_999_999))
+    )
     with pytest.warns(RuntimeWarning, match="bytes of tables"):
         jax.jit(lambda x: made(x, 9)).lower(x)
 

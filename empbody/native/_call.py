@@ -154,9 +154,7 @@ def _target(program: Program, structure: Any, avals: Any, lanes: int) -> str | N
 
 
 @functools.lru_cache(maxsize=256)
-def _compiled(
-    program: Program, structure: Any, given: tuple, block: int, x64: bool
-) -> str | None:
+def _compiled(program: Program, structure: Any, given: tuple, block: int, x64: bool) -> str | None:
     try:
         from ._machine import registered
     except ImportError:

@@ -86,9 +86,7 @@ class Emitter(Store):
             found.attributes.add("nounwind")
             return self.builder.call(found, values)
         b = self.builder
-        parts = [
-            self.library(name, [element(b, x, k) for x in values]) for k in range(kind.count)
-        ]
+        parts = [self.library(name, [element(b, x, k) for x in values]) for k in range(kind.count)]
         return assembled(b, parts)
 
     # Jaxprs

@@ -45,9 +45,7 @@ class _Carried:
         self.emitter = emitter
         before = emitter.builder.block
         starts = [
-            None
-            if isinstance(x, Memory)
-            else [typed(emitter, y, x.dtype, own) for y in x.elements]
+            None if isinstance(x, Memory) else [typed(emitter, y, x.dtype, own) for y in x.elements]
             for x, own in zip(values, wide, strict=True)
         ]
         self._values, self._wide, self._starts = values, wide, starts
@@ -83,9 +81,7 @@ class _Carried:
                 changes = mask is not None and wide and value is not before
                 row.append(b.select(mask, value, before) if changes else value)
             numbers.append(row)
-        pairs = [
-            (x, y) for x, y in zip(self.values, results, strict=True) if isinstance(x, Memory)
-        ]
+        pairs = [(x, y) for x, y in zip(self.values, results, strict=True) if isinstance(x, Memory)]
         if mask is not None and not all(same(x, y) for x, y in pairs):
             raise Unsupported("memory that is changed in a loop which turns leave one by one")
         emitter.fill_all(pairs)
@@ -94,8 +90,7 @@ class _Carried:
                 phi.add_incoming(value, b.block)
         rest = iter(numbers)
         return [
-            x if isinstance(x, Memory) else Small(x.shape, x.dtype, next(rest))
-            for x in self.values
+            x if isinstance(x, Memory) else Small(x.shape, x.dtype, next(rest)) for x in self.values
         ]
 
 
@@ -407,8 +402,7 @@ def _any_branches(emitter: Any, eqn: Any, which: ir.Value, arguments: list[Value
             found.append(row)
     assert found is not None
     return [
-        Small(aval.shape, np.dtype(aval.dtype), row)
-        for aval, row in zip(outs, found, strict=True)
+        Small(aval.shape, np.dtype(aval.dtype), row) for aval, row in zip(outs, found, strict=True)
     ]
 
 

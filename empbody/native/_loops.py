@@ -241,7 +241,9 @@ def _refilled(emitter: Any, loop: _Loop) -> None:
     b.branch(flushed)
     b.position_at_end(flushed)
     free = b.not_(active)
-    fresh_item = b.select(free, b.add(splat(b, following, lanes), _ranks(emitter, free, wide)), item)
+    fresh_item = b.select(
+        free, b.add(splat(b, following, lanes), _ranks(emitter, free, wide)), item
+    )
     fresh = b.and_(free, b.icmp_signed("<", fresh_item, splat(b, loop.limit, lanes)))
     count = _population(emitter, b.bitcast(free, bits))
     count = b.zext(count, kind) if kind.width > lanes else b.trunc(count, kind)
@@ -280,5 +282,3 @@ def _ranks(emitter: Any, mask: ir.Value, wide: ir.Type) -> ir.Value:
     bits = b.zext(bits, kind) if kind.width > lanes else bits
     lower = ir.Constant(wide, [ir.Constant(kind, (1 << k) - 1) for k in range(lanes)])
     return emitter.call("llvm.ctpop", [b.and_(splat(b, bits, lanes), lower)])
-
-

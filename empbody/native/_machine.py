@@ -66,8 +66,8 @@ def _run_sample(emitter: Emitter, jaxpr: Any, consts: list, lane: Any, pairs: li
     """One lane."""
     count = len(jaxpr.invars)
     memories = [
-        _lane(emitter, *pair, lane, var.aval)
-        for pair, var in zip(pairs, [*jaxpr.invars, *jaxpr.outvars], strict=True)
+        _lane(emitter, data, lanes, lane, var.aval)
+        for (data, lanes), var in zip(pairs, [*jaxpr.invars, *jaxpr.outvars], strict=True)
     ]
     # Lanes lie side by side, so those of one sample are far apart: they are fetched once.
     given = [emitter.fetched(memory) for memory in memories[:count]]
@@ -82,8 +82,8 @@ def _run_block(
     """Several lanes, which are the last axis of everything."""
     *invars, number = jaxpr.invars
     given = [
-        _fetched_lanes(emitter, *pair, first, count, var.aval)
-        for pair, var in zip(pairs, invars, strict=False)
+        _fetched_lanes(emitter, data, lanes, first, count, var.aval)
+        for (data, lanes), var in zip(pairs, invars, strict=False)
     ]
     kind = type_of(number.aval.dtype)
     told = count if kind.width == 64 else emitter.builder.trunc(count, kind)

@@ -1,5 +1,6 @@
 # llvmlite has no types of its own, and what is read out of its code is often wrong.
 # pyright: reportAttributeAccessIssue=false, reportReturnType=false, reportArgumentType=false
+# pyright: reportOptionalMemberAccess=false
 """Arrays in memory: room for them, and ways to read and write them.
 
 Where turns of a loop are taken side by side, each reads and writes its own part: the parts may
@@ -153,7 +154,7 @@ class Store:
         return self._truth(found, memory.dtype)
 
     def _truth(self, found: ir.Value, dtype: Any) -> ir.Value:
-        if dtype != bool:
+        if np.dtype(dtype) != np.bool_:
             return found
         one = ir.IntType(1)
         return self.builder.trunc(
@@ -221,9 +222,7 @@ class Store:
         name = f"llvm.masked.store.{type_name(value.type)}.p0"
         bytes_each = ir.IntType(32)(kind.width // 8 if isinstance(kind, ir.IntType) else 4)
         kinds = [value.type, pointer.type, ir.IntType(32), self.mask.type]
-        b.call(
-            self.declared(name, ir.VoidType(), kinds), [value, pointer, bytes_each, self.mask]
-        )
+        b.call(self.declared(name, ir.VoidType(), kinds), [value, pointer, bytes_each, self.mask])
 
     # Whole arrays
 
@@ -405,5 +404,3 @@ def lent(x: Value) -> Value:
     if isinstance(x, Small) or not x.owned:
         return x
     return dataclasses.replace(x, owned=False)
-
-

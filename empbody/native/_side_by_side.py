@@ -9,7 +9,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Int
 
-Tree, State = TypeVar("Tree"), TypeVar("State")
+Tree = TypeVar("Tree")
+State = TypeVar("State")
 
 MARK, REFILLED = "empbody_side_by_side", "empbody_refilled"
 """Names by which machine code knows such loops."""

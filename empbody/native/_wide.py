@@ -117,5 +117,3 @@ def _address(name: str) -> int | None:
 def lane_index(x: Element, k: int, builder: ir.IRBuilder) -> Element:
     """One turn's part of an index."""
     return element(builder, x, k) if is_wide(x) else x
-
-

@@ -13,19 +13,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float
 
 from ..native import refilled, side_by_side
-from ._crowd import holding_depth, may_join, seats_of, without_third
 from ._ellipsoid import Shooting, Solved
 from ._geodesic import Geodesic, Tried
 from ._given import Given
-from ._held import Alone, hold
 from ._plan import Plan
-from ._remainder import Left
-from ._rounds import Problem, Row, Settling, contacts_with, rows_of, solve_contacts
-from ._surfaces import Contact, Kernels, Surfaces, ValuesOnly
-from ._tables import Index, Poses, counted, entry, known, known_of, put, put_entry, take
+from ._rounds import Row, contacts_with, rows_of
+from ._surfaces import Kernels, Surfaces, ValuesOnly
+from ._tables import Index, Poses, entry, known, put, put_entry, take
 
 _KINDS = ("cylinder", "ellipsoid", "torus")
 BLOCK = 64
@@ -78,7 +75,7 @@ class Block:
         # What is known of a slot beforehand, as bits: one look-up instead of many.
         flags = [*(kinds == kind for kind in _KINDS), *(self._side > 0), *(self._side < 0)]
         flags += list(np.asarray([slot.sunk for slot in plan.slots]).T)
-        self._bits = sum(flag.astype(int) << k for k, flag in enumerate(flags))
+        self._bits = np.sum([flag.astype(int) << k for k, flag in enumerate(flags)], axis=0)
 
     @property
     def count(self) -> int:
@@ -132,48 +129,26 @@ class _One(NamedTuple):
     unsure: Bool[Array, ""]
 
 
-def block_contacts(plan: Plan, slots: Slot, count: Index) -> Float[Array, "13 ns poses"]:
-    """Of all slots (last axis but one of each entry) at all poses: rows of contacts, then
-    whether it is the second way."""
-    poses = Poses(max(x.shape[-1] for x in slots), count)
-
-    def fetch(k: Index, pose: Index) -> Slot:
-        return Slot(*(take(x, k, pose) for x in slots))
-
-    block = Block(plan, poses, fetch, slots.begin.dtype)
-    found = contacts(block)
-
-    def whole(k: Index, pose: Index, out: Array) -> Array:
-        on, second = take(found.on, k, pose), take(found.second, k, pose)
-        rows = take(found.rows, k, pose)
-        # What was not looked at has never been written.
-        rows = jnp.where((on > 0.5)[None], rows, _nothing(block.dtype)[:, None])
-        return put(out, k, pose, jnp.concatenate([on[None], rows[1:], second[None]]))
-
-    empty = lax.empty((Row.count + 1, block.count, poses.size), block.dtype)
-    return poses.each_of(0, block.count, whole, empty)
-
-
-def _nothing(dtype: jnp.dtype) -> Float[Array, " 12"]:
+def nothing(dtype: jnp.dtype) -> Float[Array, " 12"]:
     nothing = np.zeros(Row.count)
     nothing[[Row.converged, Row.came, Row.went]] = 1.0, -1.0, -1.0
     return jnp.asarray(nothing, dtype)
 
 
-def contacts(block: Block) -> Found:
-    """Contacts of all slots, each alone, and then those that meet on a stretch together."""
+def contacts_alone(block: Block) -> Found:
+    """Contacts of all slots, each with nothing but its own surface in the way."""
     plan, size, dtype = block.plan, block.poses.size, block.dtype
-    nothing = jnp.zeros((block.count + 1, size), dtype)
+    no = jnp.zeros((block.count + 1, size), dtype)
     found = Found(
-        on=nothing,
-        second=nothing,
+        on=no,
+        second=no,
         rows=lax.empty((Row.count, block.count + 1, size), dtype),
         share=lax.empty((block.count, size), dtype),
     )
     for kind in dict.fromkeys(plan.kinds):
         first = plan.kinds.index(kind)
         found = _alone(block, kind, first, first + plan.kinds.count(kind), found)
-    return _together(block, found) if plan.crowded else found
+    return found
 
 
 def _alone(block: Block, kind: str, first: int, last: int, found: Found) -> Found:
@@ -226,9 +201,9 @@ def _alone(block: Block, kind: str, first: int, last: int, found: Found) -> Foun
         on, second, rows = tables
         k, pose, task, state = entry(touched, t)
         one, two, unsure = ((state & (1 << n)) > 0 for n in (0, 1, 2))
-        nothing = _nothing(dtype)
-        one_rows = jnp.where(one, entry(answers, task), nothing)
-        two_rows = jnp.where(two, entry(answers, task + one), nothing)
+        none_rows = nothing(dtype)
+        one_rows = jnp.where(one, entry(answers, task), none_rows)
+        two_rows = jnp.where(two, entry(answers, task + one), none_rows)
         on_one, on_two = one_rows[Row.on] > 0.5, two_rows[Row.on] > 0.5
         shorter = (two_rows[Row.long] < one_rows[Row.long] - margin) & on_one
         better = on_two & jnp.where(unsure, shorter, ~shorter)
@@ -292,347 +267,3 @@ def _over_ellipsoids(block: Block, tasks: Array, n: Index, answers: Array) -> Ar
         return put_entry(answers, t, _solved(block, tasks, t, "ellipsoid", solved))
 
     return side_by_side(n, finish, answers)
-
-
-class _Line:
-    """Rows of the list of stretches that are borne: who is ahead, the bearer, who is behind,
-    which of the two hold the string (1 or -1, else 0), the pose, the crowded stretch, and who
-    makes the string longest."""
-
-    ahead, bearer, behind, early, _, late, pose, stretch, longest, count = range(10)
-
-
-def _together(block: Block, found: Found) -> Found:
-    """Crowded stretches: the surface that makes the string longest bears it, others join."""
-    poses, dtype, nobody = block.poses, block.dtype, block.count
-    seats = seats_of(block.plan)
-    number, width = seats.shape
-    room = number * poses.size
-    none = jnp.zeros((), jnp.int32)
-
-    def bear(r: Index, pose: Index, tables: tuple) -> tuple:
-        on, bearers = tables
-        slots = [known(seats[:, s], r) for s in range(width)]
-        touches = [
-            (take(found.on, jnp.maximum(slot, 0), pose)[0] > 0.5) & (slot >= 0) for slot in slots
-        ]
-        bearer, most = none - 1, jnp.full((), -0.5, dtype)
-        for slot, there in zip(slots, touches, strict=True):
-            long = take(found.rows, jnp.maximum(slot, 0), pose, Row.long)[0]
-            better = there & (long > most)
-            bearer, most = jnp.where(better, slot, bearer), jnp.where(better, long, most)
-        # Only the longest stays; those that join are put in again.
-        for slot, there in zip(slots, touches, strict=True):
-            place = jnp.where(slot >= 0, slot, nobody)
-            on = put(on, place, pose, there & (slot == bearer))
-        return on, put(bearers, r, pose, bearer)
-
-    bearers = lax.empty((number, poses.size), jnp.int32)
-    on, bearers = poses.each_of(0, number, bear, (found.on, bearers))
-
-    def note(r: Index, pose: Index, lists: tuple) -> tuple:
-        longest = take(bearers, r, pose)[0]
-        line = [none - 1, longest, none - 1, none, none, none, pose, r, longest]
-
-        def enter(lists: tuple) -> tuple:
-            borne, m = lists
-            return put_entry(borne, m, jnp.stack(line)), m + 1
-
-        return lax.cond(longest >= 0, enter, lambda lists: lists, lists)
-
-    borne = lax.empty((_Line.count, room + 1), jnp.int32)
-    borne, m = poses.in_turn(0, number, note, (borne, none))
-    borne, holds = _held(block, found, seats, borne, m)
-    borne = _joining(block, found, seats, borne, m, holds)
-    second, rows = found.second, found.rows
-    for kinds, one_of in _mixtures(block.plan):
-        listed = _meetings(block, borne, m, kinds, one_of)
-        on, second, rows = _balanced(block, *listed, kinds, (on, second, rows))
-    return Found(on, second, rows, found.share)
-
-
-def _sizes(seats: np.ndarray) -> np.ndarray:
-    """How many seats each stretch has."""
-    return (seats >= 0).sum(axis=1)
-
-
-def _held(
-    block: Block, found: Found, seats: np.ndarray, borne: Array, m: Index
-) -> tuple[Array, Array]:
-    """Who bears each stretch, and which seats hold the string that it bears: 1 behind it, -1
-    ahead of it (see `_held`)."""
-    width, room = seats.shape[1], borne.shape[1]
-    none = jnp.zeros((), jnp.int32)
-
-    def note(line: Index, lists: tuple) -> tuple:
-        own = entry(borne, line)
-        longest, pose = own[_Line.longest], own[_Line.pose]
-        turned = take(found.second, longest, pose)[0] > 0.5
-
-        def seat(s: Index, lists: tuple) -> tuple:
-            tasks, n = lists
-            slot = known_of(seats, own[_Line.stretch], s)
-            touches = take(found.on, slot, pose)[0] > 0.5
-            differs = (take(found.second, slot, pose)[0] > 0.5) != turned
-            held, cover = jnp.where(turned, longest, slot), jnp.where(turned, slot, longest)
-            task = [held, cover, pose, line, s, turned.astype(jnp.int32)]
-            tasks = put_entry(tasks, n, jnp.stack(task))
-            sided = known(block.sided, held) > 0
-            return tasks, n + (touches & differs & sided & (slot != longest))
-
-        return counted(0, known(_sizes(seats), own[_Line.stretch]), seat, lists)
-
-    tasks = lax.empty((6, width * room), jnp.int32)
-    tasks, n = counted(0, m, note, (tasks, none))
-
-    def alone(slot: Index, pose: Index) -> Alone:
-        rows = take(found.rows, slot, pose)
-        on, second = take(found.on, slot, pose) > 0.5, take(found.second, slot, pose) > 0.5
-        return Alone(on, second, rows[Row.p], rows[Row.q])
-
-    def look(t: Index, ways: Array) -> Array:
-        inner, outer, pose, *_ = entry(tasks, t)
-        given = [block.given(slot, pose).given for slot in (inner, outer)]
-        on, behind = hold(given[0], alone(inner, pose), given[1], alone(outer, pose))
-        return put_entry(ways, t, jnp.where(on, jnp.where(behind, 1, -1), 0))
-
-    ways = side_by_side(n, look, lax.empty((1, width * room), jnp.int32))
-
-    def settle(t: Index, tables: tuple) -> tuple:
-        borne, holds, most = tables
-        inner, outer, pose, line, s, turned = entry(tasks, t)
-        way, here = entry(ways, t)[0], take(borne, none + _Line.longest, line)[0]
-        # Of several that cover the longest, the longest again; that one then holds the string.
-        covers = (way != 0) & (turned > 0)
-        long, best = take(found.rows, outer, pose, Row.long)[0], entry(most, line)
-        takes = covers & (long > best)
-        borne = put(
-            borne,
-            none + _Line.bearer,
-            line,
-            jnp.where(takes, outer, take(borne, none + _Line.bearer, line)[0]),
-        )
-        most = put_entry(most, line, jnp.where(takes, long, best))
-        for k in range(width):
-            slot = known(seats[:, k], take(borne, none + _Line.stretch, line)[0])
-            seat = jnp.full_like(s, k)
-            mine = jnp.where(turned > 0, takes & (slot == here), (way != 0) & (s == k))
-            holds = put(holds, line, seat, jnp.where(mine, way, take(holds, line, seat)[0]))
-        return borne, holds, most
-
-    most, holds = jnp.full((room,), -1.0, block.dtype), jnp.zeros((room, width), jnp.int32)
-    borne, holds, _ = counted(0, n, settle, (borne, holds, most))
-    return borne, holds
-
-
-def _joining(
-    block: Block, found: Found, seats: np.ndarray, borne: Array, m: Index, holds: Array
-) -> Array:
-    """Those that are borne, with who joins."""
-    dtype, width, room = block.dtype, seats.shape[1], borne.shape[1]
-    none = jnp.zeros((), jnp.int32)
-
-    def others(line: Index, lists: tuple) -> tuple:
-        own = entry(borne, line)
-        bearer, pose = own[_Line.bearer], own[_Line.pose]
-
-        def seat(s: Index, lists: tuple) -> tuple:
-            tasks, n = lists
-            slot = known_of(seats, own[_Line.stretch], s)
-            usable = take(found.share, slot, pose)[0] >= 0.0
-            longest = (slot == own[_Line.longest]).astype(jnp.int32)
-            task = [slot, pose, bearer, line, take(holds, line, s)[0], longest]
-            return put_entry(tasks, n, jnp.stack(task)), n + (usable & (slot != bearer))
-
-        return counted(0, known(_sizes(seats), own[_Line.stretch]), seat, lists)
-
-    tasks = lax.empty((6, width * room), jnp.int32)
-    tasks, n = counted(0, m, others, (tasks, none))
-
-    def meet(t: Index, depths: Array) -> Array:
-        k, pose, bearer, _, way, longest = entry(tasks, t)
-        surfaces, slot = block.slot(k, pose)
-        touch = take(found.rows, bearer, pose)
-        p, q = touch[Row.p, None], touch[Row.q, None]
-        pieces = (
-            jnp.concatenate([slot.begin[:, None], q], axis=1),
-            jnp.concatenate([p, slot.end[:, None]], axis=1),
-        )
-        depth = surfaces.excess(*pieces, take(found.share, k, pose))
-        touches = take(found.on, k, pose) > 0.5
-        may = may_join(surfaces, slot.begin, slot.end, touches)
-        instead = holding_depth(way, longest > 0, dtype)[:, None]
-        depth = jnp.where(way == 0, jnp.where(may[None], depth, -1.0), instead)
-        return put_entry(depths, t, depth)
-
-    depths = side_by_side(n, meet, lax.empty((2, width * room), dtype))
-
-    def join(t: Index, tables: tuple) -> tuple:
-        borne, best = tables
-        k, _, _, line, way, _ = entry(tasks, t)
-        early, late = entry(depths, t)
-        # A surface that both pieces run into joins where they do so more.
-        behind = (early < late).astype(jnp.int32)
-        depth = jnp.where(early < late, late, early)
-        most = take(best, behind, line)[0]
-        deeper = depth > most
-        seat, held = _Line.ahead + 2 * behind, _Line.early + 2 * behind
-        borne = put(borne, seat, line, jnp.where(deeper, k, take(borne, seat, line)[0]))
-        borne = put(borne, held, line, jnp.where(deeper, way, take(borne, held, line)[0]))
-        return borne, put(best, behind, line, jnp.maximum(depth, most))
-
-    best = jnp.zeros((2, room), dtype)
-    return counted(0, n, join, (borne, best))[0]
-
-
-def _mixtures(plan: Plan) -> list[tuple[Kinds, Kinds]]:
-    """Kinds of surfaces that are solved together, and those of which there must be one.
-
-    The costly ones are kept apart: who has none of them need not wait for them."""
-    cheap = tuple(kind for kind in dict.fromkeys(plan.kinds) if kind in ("cylinder", "sphere"))
-    out: list[tuple[Kinds, Kinds]] = [(cheap, ())] if cheap else []
-    for kind in ("ellipsoid", "torus"):
-        if kind in plan.kinds:
-            out.append(((*(out[-1][0] if out else ()), kind), (kind,)))
-    return out
-
-
-def _meetings(
-    block: Block, borne: Array, m: Index, kinds: Kinds, one_of: Kinds
-) -> tuple[Array, Index]:
-    """Stretches that several surfaces bear, all of some kinds: slots, in the string's order;
-    which of them hold it, as bits; pose; seat of the bearer; and the longest."""
-    named = np.array(block.plan.kinds)
-    inside, needed = np.isin(named, kinds), np.isin(named, one_of)
-    none = jnp.zeros((), jnp.int32)
-
-    def note(line: Index, lists: tuple) -> tuple:
-        joined, count = lists
-        own = entry(borne, line)
-        bearer, pose, longest = own[_Line.bearer], own[_Line.pose], own[_Line.longest]
-        pair, ways = without_third(
-            jnp.stack([own[_Line.ahead], own[_Line.behind]]),
-            jnp.stack([own[_Line.early], own[_Line.late]]),
-            bearer == longest,
-        )
-        ahead, behind = pair
-        early, late = (ways != 0).astype(jnp.int32)
-        # Strings over two surfaces take the first two seats.
-        has = (ahead >= 0).astype(jnp.int32)
-        three = jnp.stack([ahead, bearer, behind, early + 4 * late])
-        two = jnp.stack([bearer, behind, none - 1, 2 * late])
-        row = jnp.where(has > 0, three, two)
-        rest = jnp.stack([pose, has, longest])
-        joined = put_entry(joined, count, jnp.concatenate([row, rest]))
-        here = (ahead >= 0) | (behind >= 0)
-        slots = [ahead, bearer, behind]
-        for slot in slots:
-            here = here & ((slot < 0) | (known(inside, jnp.maximum(slot, 0)) > 0))
-        if one_of:
-            some = [(slot >= 0) & (known(needed, jnp.maximum(slot, 0)) > 0) for slot in slots]
-            here = here & (some[0] | some[1] | some[2])
-        return joined, count + here
-
-    return counted(0, m, note, (lax.empty((7, borne.shape[1]), jnp.int32), none))
-
-
-def _balanced(
-    block: Block, joined: Array, n: Index, kinds: Kinds, tables: tuple[Array, Array, Array]
-) -> tuple[Array, Array, Array]:
-    """Contacts with those that meet solved together."""
-    _, second, rows = tables
-    nobody = block.count
-
-    def end(t: Index, state: tuple[Problem, Settling], answers: Array) -> Array:
-        problem, settling = state
-        slots = entry(joined, t)[:3, None]
-        return put_entry(answers, t, rows_of(problem.seats, slots, settling.found(problem)))
-
-    answers = refilled(
-        n,
-        lambda t: _joined(block, rows, second, entry(joined, t), kinds),
-        lambda state: state[1].goes_on(),
-        lambda state: (state[0], state[1].again(state[0], _one_by_one)),
-        end,
-        lax.empty((Row.count, 3, joined.shape[1]), block.dtype),
-    )
-
-    def seat(t: Index, tables: tuple) -> tuple:
-        on, second, rows = tables
-        *row, bits, pose, own, longest = entry(joined, t)
-        columns = entry(answers, t)
-        bearer = jnp.where(own > 0, row[1], row[0])
-        settled = jnp.where(own > 0, columns[Row.converged, 1], columns[Row.converged, 0]) > 0.5
-        # Where no balance is found the longest holds the string alone, whoever was to bear it.
-        left_out = [(slot == longest) & (columns[Row.on, n] < 0.5) for n, slot in enumerate(row)]
-        alone = (bearer != longest) & (left_out[0] | left_out[1] | left_out[2] | ~settled)
-        for number, slot in enumerate(row):
-            place, column = jnp.where(slot >= 0, slot, nobody), columns[:, number]
-            before = take(rows, place, pose)[:, 0]
-            unsure = jnp.where(jnp.arange(Row.count) == Row.converged, 0.0, before)
-            touches = jnp.where(alone, take(on, place, pose)[0], column[Row.on])
-            holds = jnp.where((bits & (1 << number)) > 0, 1.0, 0.0)
-            turned = take(second, place, pose)[0]
-            # A side holds the string on the surface that bears it, or in the way of that one.
-            turned = jnp.where(alone | (own == number), turned, holds.astype(block.dtype))
-            on = put(on, place, pose, touches)
-            rows = put(rows, place, pose, jnp.where(alone, unsure, column))
-            second = put(second, place, pose, turned)
-        return on, second, rows
-
-    return side_by_side(n, seat, tables)
-
-
-def _joined(
-    block: Block, rows: Array, second: Array, line: Int[Array, " 7"], kinds: Kinds
-) -> tuple[Problem, Settling]:
-    """Up to three surfaces on one stretch, in the string's order, before they are solved
-    together."""
-    row, bits, pose, own = line[:3], line[3], line[4], line[5]
-
-    def seat(_: None, slot: Array) -> tuple[None, Given]:
-        return None, block.given(jnp.maximum(slot, 0), pose, kinds).given
-
-    _, seats = lax.scan(seat, None, row)
-    seats = jax.tree.map(lambda x: jnp.moveaxis(x, 0, -2), seats)
-    bearer = jnp.where(own > 0, row[1], row[0])
-    turned = take(second, bearer, pose)[0] > 0.5
-    holds = (bits & jnp.asarray([1, 2, 4], jnp.int32)) > 0
-    way = jnp.where(jnp.arange(3) == own, turned, holds)[:, None]
-    wanted = seats.usable & (row >= 0)[:, None]
-    tried = Tried(Tried.nothing(wanted, block.dtype).rows, jnp.zeros((3, 1), int))
-    alone = take(rows, bearer, pose)[: Row.long]
-    ends = seats.begins[:, 0], seats.ends[:, 0]
-    problem = Problem(seats, seats.left(way), wanted, True, alone, own[None, None], *ends)
-    return problem, Settling.begun(problem, tried)
-
-
-def _one_by_one(
-    seats: Given, begins: Array, ends: Array, left: Left, wanted: Array, tried: Tried
-) -> tuple[Contact, Tried]:
-    """`solve_contacts` for one seat after the other, where wanted; each comes from where the
-    one before it has just been found to go."""
-
-    def one(before: tuple, seat: tuple) -> tuple[tuple, tuple[Contact, Tried]]:
-        met, from_ = before
-        given, begins, ends, left, wanted, tried = seat
-        tried = Tried(tried.rows, tried.enough[0])
-        begins = jnp.where(met, from_, begins)
-
-        def solve() -> tuple[Contact, Tried]:
-            found, known = solve_contacts(given, begins, ends, left, wanted, tried, True)
-            return found, Tried(known.rows, known.enough[None])
-
-        def skip() -> tuple[Contact, Tried]:
-            none, no = jnp.zeros((3, *wanted.shape), begins.dtype), jnp.zeros_like(wanted)
-            nothing = Contact(no, none, none, none[0], ~no)
-            return nothing, Tried(tried.rows, tried.enough[None])
-
-        found, tried = lax.cond(wanted[0], solve, skip)
-        return (met | found.on, jnp.where(found.on, found.q, from_)), (found, tried)
-
-    given = (seats, begins, ends, left, wanted, tried)
-    given = jax.tree.map(lambda x: jnp.moveaxis(x, -2, 0), given)
-    start = (jnp.zeros((1,), bool), jnp.zeros((3, 1), begins.dtype))
-    _, (found, tried) = lax.scan(one, start, given)
-    return jax.tree.map(lambda x: jnp.moveaxis(x, 0, -2), (found, tried))

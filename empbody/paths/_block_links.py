@@ -56,9 +56,7 @@ def _composed(a: Float[Array, "3 4 1"], b: Float[Array, "3 4 1"]) -> Float[Array
     return jnp.stack([*columns[:3], columns[3] + a[:, 3]], axis=1)
 
 
-def _links(
-    structure: Structure, given: JointNumbers, poses: Poses
-) -> Float[Array, "nj 3 4 poses"]:
+def _links(structure: Structure, given: JointNumbers, poses: Poses) -> Float[Array, "nj 3 4 poses"]:
     """Ground-to-link transforms [R | p]."""
     topology, tree = structure.topology, given.tree
     revolute = np.array(topology.revolute)
@@ -120,9 +118,7 @@ def _motion(
             start = lax.dynamic_slice(origin, (zero, pose), (3, 1), allow_negative_indices=False)
             arm = cross(here[:, 3] - start, axis)
             turns = known(revolute, link) > 0
-            screw = jnp.concatenate(
-                [jnp.where(turns, axis, 0.0), jnp.where(turns, arm, axis)]
-            )
+            screw = jnp.concatenate([jnp.where(turns, axis, 0.0), jnp.where(turns, arm, axis)])
             rates = take_plane(jacobian[:, None], link, pose)[0]
             own = screw[:, None] * rates[None]
             above = take_plane(table, jnp.maximum(parent, 0), pose)

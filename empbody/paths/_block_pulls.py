@@ -10,7 +10,8 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from ..native import side_by_side
-from ._block import Block, Found, Slot, contacts
+from ._block import Block, Found, Slot
+from ._block_crowd import contacts
 from ._block_links import block_frames
 from ._numbers import JointNumbers, PathNumbers, Structure
 from ._rounds import Row

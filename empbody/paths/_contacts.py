@@ -15,7 +15,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from ..native import Program
-from ._block import BLOCK, SAME, Slot, block_contacts
+from ._block import BLOCK, SAME, Slot
+from ._block_crowd import block_contacts
 from ._compact import block_size, work_list
 from ._crowd import SEATS, TOGETHER, Seating, joining, seated
 from ._geometry import SurfaceFrames

@@ -38,14 +38,11 @@ class Poses:
             return tables
         if self.size == 1:
             zero = jnp.zeros((), jnp.int32)
-            return side_by_side(
-                np.int32(last - first), lambda k, tables: body(k + first, zero, tables), tables
-            )
+            count = jnp.full((), last - first, jnp.int32)
+            return side_by_side(count, lambda k, tables: body(k + first, zero, tables), tables)
 
         def one(thing: Index, tables: Tree) -> Tree:
-            return side_by_side(
-                self.count, lambda pose, tables: body(thing, pose, tables), tables
-            )
+            return side_by_side(self.count, lambda pose, tables: body(thing, pose, tables), tables)
 
         return counted(first, last, one, tables)
 
@@ -57,9 +54,7 @@ class Poses:
         def one(thing: Index, lists: Tree) -> Tree:
             if self.size == 1:
                 return entries(thing, jnp.zeros((), jnp.int32), lists)
-            return counted(
-                0, self.count, lambda pose, lists: entries(thing, pose, lists), lists
-            )
+            return counted(0, self.count, lambda pose, lists: entries(thing, pose, lists), lists)
 
         return counted(first, last, one, lists)
 
