@@ -241,6 +241,16 @@ def test_nothing_doubtful():
     assert eb.check_paths(side_by_side(["sphere"]), [0.0]) == ()
 
 
+def test_what_cannot_be_is_reported():
+    """A pose that is no number, and a size that was edited to none."""
+    model = side_by_side(["sphere"])
+    assert eb.check_paths(model, [float("nan")]) == ("'angle' is nan, which is no pose",)
+    (surface,) = model.paths.layout.surfaces
+    edited = eqx.tree_at(lambda m: m.paths.surface_size, model, -model.paths.surface_size)
+    (first, *_) = eb.check_paths(edited, [0.0])
+    assert first.startswith(f"wrap surface {surface.name!r} has the size -")
+
+
 def test_moving_point_out_of_range_names_the_unit():
     points = [
         eb.PathPoint("ground", (0.0, 0.1, 0.0)),

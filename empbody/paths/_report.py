@@ -38,7 +38,13 @@ def out_of_range(model: Model, q: np.ndarray) -> list[str]:
         return []
     layout = model.paths.layout
     bounds = np.asarray(model.paths.moving_range)
-    found = []
+    found = [
+        f"{name!r} is {value}, which is no pose"
+        for name, value in zip(model.coordinate_names, q, strict=True)
+        if not np.isfinite(value)
+    ]
+    if found:
+        return found
     for row, (point, inputs) in enumerate(layout.moving):
         unit = layout.unit_of(point)
         for i in inputs:
@@ -70,7 +76,8 @@ def _off_the_tables(model: Model, q: np.ndarray) -> list[str]:
 def check_paths(model: Model, q: Float[Array, " nq"] | np.ndarray | list[float]) -> tuple[str, ...]:
     """What a user should know about the paths at pose q, a sentence each; empty if all is well.
 
-    Names moving points outside their range; path points inside a surface that their path may
+    Names coordinates that are not numbers; surfaces whose size has been edited to something
+    that is none; moving points outside their range; path points inside a surface that their path may
     lie on: the path there goes over a smaller surface through the point, or, if the point is
     fixed in the surface's own body, straight; and surfaces on which the shortest string was
     not found: length and moment arms are finite there, but not to be relied upon.
@@ -78,11 +85,28 @@ def check_paths(model: Model, q: Float[Array, " nq"] | np.ndarray | list[float])
     here = np.asarray(q, dtype=float)
     if here.shape != (model.nq,):
         raise ValueError(f"q has shape {here.shape}; {model.nq} coordinates are expected")
-    found = out_of_range(model, here)
+    found = [*_impossible(model), *out_of_range(model, here)]
+    if found and not np.isfinite(here).all():
+        return tuple(found)
     if model.paths.layout.wraps:
         inside, lost = (np.asarray(x) for x in _doubts(model, jnp.asarray(here)))
         found += [*_inside(model, inside), *_not_found(model, lost)]
     return tuple(found)
+
+
+def _impossible(model: Model) -> list[str]:
+    """Sizes that were put in after the model was built and checked."""
+    layout, sizes = model.paths.layout, np.asarray(model.paths.surface_size)
+    used = {"cylinder": 2, "sphere": 1, "ellipsoid": 3, "torus": 2}
+    found = []
+    for surface, size in zip(layout.surfaces, sizes, strict=True):
+        own = size[: used[surface.kind]]
+        if not (own > 0.0).all():
+            numbers = ", ".join(f"{x:g}" for x in own)
+            found.append(
+                f"wrap surface {surface.name!r} has the size {numbers} m: lengths must be positive"
+            )
+    return found
 
 
 @eqx.filter_jit
