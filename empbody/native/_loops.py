@@ -10,7 +10,7 @@ from jax.extend import core
 from llvmlite import ir
 
 from ._flow import looked_up, typed
-from ._memory import lent, same
+from ._memory import Run, lent, same
 from ._side_by_side import REFILLED
 from ._values import Memory, Small, Unsupported, Value, type_of
 from ._wide import any_of, counted, splat, width
@@ -26,6 +26,8 @@ class _Loop(NamedTuple):
     consts: Sequence[Value]
     for_body: Sequence[Value]
     limit: ir.Value
+    most: int | None
+    """Turns at most, if that is known."""
     tables: Sequence[Memory]
     dtype: Any
 
@@ -53,7 +55,8 @@ def loop_side_by_side(
         for x in given[m + n + 1 :]
     ]
     dtype = eqn.outvars[0].aval.dtype
-    whole = _Loop(body, body_consts, for_body, emitter.value(limit, dtype), tables, dtype)
+    most = emitter.limit(limit)
+    whole = _Loop(body, body_consts, for_body, emitter.value(limit, dtype), most, tables, dtype)
     (_refilled if name == REFILLED else _together)(emitter, whole)
     found = dict(zip(eqn.outvars[1:], tables, strict=True))
     found.update(known)
@@ -89,7 +92,7 @@ def _together(emitter: Any, loop: _Loop) -> None:
     numbers = counted(b, first, lanes)
     emitter.lanes = lanes
     emitter.mask = b.icmp_signed("<", numbers, splat(b, loop.limit, lanes))
-    emitter.add_run(numbers, first)
+    emitter.add_run(Run(numbers, first, 0, loop.limit, loop.most))
     own = Small((), loop.dtype, [numbers])
     found = emitter.run(loop.body, loop.consts, [*loop.for_body, own, *loop.tables])
     _check(loop, found[1:])
