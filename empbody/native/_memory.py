@@ -107,6 +107,7 @@ class Store:
             self.arena_bytes += -(-size // _ALIGNED) * _ALIGNED
             if self.arena_bytes > _ROOM:
                 raise Unsupported(f"more than {_ROOM} bytes of tables")
+        self._born[id(pointer)] = (pointer, self.mask)
         return c_memory(shape, dtype, pointer, True, wide)
 
     def constant(self, array: np.ndarray) -> Memory:
@@ -214,12 +215,22 @@ class Store:
         if memory.dtype == bool:
             byte = ir.IntType(8)
             value = b.zext(value, ir.VectorType(byte, self.lanes) if is_wide(value) else byte)
-        if memory.wide:
-            value = splat(b, value, memory.wide)
-        elif self.lanes:
+        if self.lanes and not memory.wide:
             self._store_last(memory, indices, value)
             return
-        b.store(value, self.address(memory, indices))
+        pointer = self.address(memory, indices)
+        if memory.wide:
+            value = splat(b, value, memory.wide)
+            if not self._as_when_made(memory):
+                # Turns that have left a loop, or are in another branch, keep what they have.
+                old = b.load(pointer, typ=value.type)
+                value = b.select(self.mask, value, old)
+        b.store(value, pointer)
+
+    def _as_when_made(self, memory: Memory) -> bool:
+        """Whether no turns have left since there was room made for it."""
+        found = self._born.get(id(root(memory.pointer)))
+        return found is not None and found[1] is self.mask
 
     def _store_last(self, memory: Memory, indices: Sequence[Element], value: ir.Value) -> None:
         """A place that all turns have in common: what the last of them writes stays."""
