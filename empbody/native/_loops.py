@@ -102,6 +102,15 @@ def _together(emitter: Any, loop: _Loop) -> None:
     b.position_at_end(after)
 
 
+class _Piece(NamedTuple):
+    """Some of a jaxpr's equations, as a jaxpr."""
+
+    constvars: Sequence[Any]
+    invars: Sequence[Any]
+    eqns: Sequence[Any]
+    outvars: Sequence[Any]
+
+
 class _Parts:
     """The body of a turn that is a loop itself: what comes before it, the loop, what comes
     after."""
@@ -114,8 +123,8 @@ class _Parts:
         self._given = dict(zip(loop.body.constvars, loop.consts, strict=True))
         n = len(loop.for_body)
         self._given.update(zip(loop.body.invars[:n], loop.for_body, strict=True))
-        self._number, *tables = loop.body.invars[n:]
-        self._given.update(zip(tables, loop.tables, strict=True))
+        self._number, *self._tables = loop.body.invars[n:]
+        self._given.update(zip(self._tables, loop.tables, strict=True))
         p = self.eqn.params
         self._m, self._n = p["cond_nconsts"], p["body_nconsts"]
         self._cond, self._cond_consts = emitter.opened(p["cond_jaxpr"])
@@ -136,25 +145,18 @@ class _Parts:
             return Small.of(np.asarray(atom.val, atom.aval.dtype))
         return known[atom]
 
-    def _run(self, known: dict, eqns: Sequence[Any]) -> dict:
-        for eqn in eqns:
-            operands = [self._read(known, atom) for atom in eqn.invars]
-            known.update(zip(eqn.outvars, self.emitter.equation(eqn, operands), strict=True))
-        return known
+    def _run(self, known: dict, eqns: Sequence[Any], results: Sequence[Any]) -> list[Value]:
+        return self.emitter.run(_Piece([], list(known), eqns, results), [], list(known.values()))
 
     def _known(self, item: ir.Value) -> dict:
-        known = {
-            var: x if isinstance(x, Memory) and x in self.loop.tables else lent(x)
-            for var, x in self._given.items()
-        }
+        known = {var: lent(x) for var, x in self._given.items()}
         known[self._number] = Small((), self.loop.dtype, [item])
         return known
 
     def start(self, item: ir.Value) -> list[Value]:
         """What the loop starts from, and what is kept."""
-        known = self._run(self._known(item), self._before)
-        atoms = [*self.eqn.invars[self._m + self._n :], *self.kept]
-        return [self._read(known, atom) for atom in atoms]
+        results = [*self.eqn.invars[self._m + self._n :], *self.kept]
+        return self._run(self._known(item), self._before, results)
 
     def _constants(self, state: Sequence[Value], item: ir.Value) -> list[Value]:
         known = self._known(item)
@@ -174,10 +176,10 @@ class _Parts:
 
     def end(self, state: Sequence[Value], item: ir.Value) -> None:
         known = self._known(item)
+        known.update(zip(self._tables, self.loop.tables, strict=True))
         known.update(zip(self.eqn.outvars, state, strict=False))
         known.update(zip(self.kept, state[len(self.carried) :], strict=True))
-        known = self._run(known, self._after)
-        _check(self.loop, [self._read(known, x) for x in self.loop.body.outvars[1:]])
+        _check(self.loop, self._run(known, self._after, self.loop.body.outvars[1:]))
 
 
 def _variables(atoms: Sequence[Any]) -> list[Any]:
