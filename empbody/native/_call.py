@@ -45,6 +45,10 @@ class Program:
         block: int = 0,
         results: Callable[[Any], Any] | None = None,
     ) -> None:
+        if block < 0 or block == 1:
+            raise ValueError(f"blocks of {block} lanes: none (0), or two at least")
+        if block and results is None:
+            raise ValueError("a function of blocks does not tell what one lane's results are")
         self.sample, self.lanes, self.block, self._results = sample, lanes, block, results
 
     def shapes(self, structure: Any, given: tuple) -> Any:
@@ -127,7 +131,7 @@ def _lower_on_cpu(ctx: Any, *values: Any, **params: Any) -> Any:
     # An exported program may run where there is no machine code.
     exported = ctx.module_context.lowering_parameters.for_export
     given = params["program"], params["structure"], ctx.avals_in, params["lanes"]
-    name = None if exported else _target(*given)
+    name = None if exported else _target(*given, params["results"])
     if name is None:
         return _lower_elsewhere(ctx, *values, **params)
     return jax.ffi.ffi_lowering(name)(ctx, *values)
@@ -139,7 +143,9 @@ mlir.register_lowering(_primitive, _lower_on_cpu, platform="cpu")
 _compiling = threading.RLock()
 
 
-def _target(program: Program, structure: Any, avals: Any, lanes: int) -> str | None:
+def _target(
+    program: Program, structure: Any, avals: Any, lanes: int, results: tuple
+) -> str | None:
     """Name under which XLA knows the machine code; None if there is none."""
     if os.environ.get(SWITCH, "1") == "0":
         return None
@@ -149,8 +155,16 @@ def _target(program: Program, structure: Any, avals: Any, lanes: int) -> str | N
         return (*shape[:-1], 1 if shape[-1] == 1 else block) if block else shape[:-1]
 
     given = tuple(jax.ShapeDtypeStruct(own(x.shape), x.dtype) for x in avals)
+    x64 = jax.config.read("jax_enable_x64")
     with _compiling:
-        return _compiled(program, structure, given, block, jax.config.read("jax_enable_x64"))
+        if block:
+            # Otherwise the code would write beyond the room that it is given.
+            out = jax.tree.leaves(_traced(program, structure, given, x64)[1])
+            found = [(x.shape, x.dtype) for x in out]
+            told = [((*shape, block), dtype) for shape, dtype in results]
+            if found != told:
+                raise ValueError(f"results of a block are {found}, not {told} as was said")
+        return _compiled(program, structure, given, block, x64)
 
 
 @functools.lru_cache(maxsize=256)

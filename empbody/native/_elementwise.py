@@ -97,8 +97,11 @@ def _continue(emitter: Any, found: ir.Value, dtypes: list, row: tuple) -> None:
     """Numbers that follow each other still do so with something added to all."""
     for this, other, dtype in ((*row, dtypes[1]), (*row[::-1], dtypes[0])):
         run = emitter.run_of(this)
-        if run is not None and not is_wide(other):
-            emitter.add_run(found, emitter.builder.add(run, emitter.value(other, dtype)))
+        # By a number that is not known it may leave any array.
+        if run is not None and not isinstance(other, ir.Value):
+            first = emitter.builder.add(run.first, emitter.value(other, dtype))
+            offset = run.offset + int(other)
+            emitter.add_run(run._replace(vector=found, first=first, offset=offset))
 
 
 def _compare(emitter: Any, eqn: Any, dtypes: list, row: tuple) -> Element:

@@ -51,7 +51,7 @@ class Emitter(Store):
         new = (self.builder.zext if unsigned else self.builder.sext)(found, target)
         run = self.run_of(found)
         if run is not None:
-            self.add_run(new, self.index(run, dtype))
+            self.add_run(run._replace(vector=new, first=self.index(run.first, dtype)))
         return new
 
     def call(self, name: str, values: list[ir.Value]) -> ir.Value:

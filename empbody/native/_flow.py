@@ -15,7 +15,7 @@ from jax.extend import core
 from llvmlite import ir
 
 from ._memory import lent, root, same
-from ._spread import CALLS, carried_by_scan, carried_by_while, plain
+from ._spread import CALLS, carried_by_scan, carried_by_while, plain, spread
 from ._values import INDEX, SMALL, Element, Memory, Small, Unsupported, Value, size_of, type_of
 from ._wide import any_of, is_wide, splat
 
@@ -124,9 +124,14 @@ def loop(emitter: Any, eqn: Any, operands: list[Value]) -> list[Value]:
     b.branch(head)
     b.position_at_end(head)
     carried.begin()
+    outer, active = emitter.mask, None
+    if emitter.lanes and spread(params["cond_jaxpr"], [*given[:m], *wide])[0]:
+        # Nobody is asked who has left before.
+        active = emitter.mask = b.phi(outer.type)
     (go_on,) = emitter.run(cond, cond_consts, [*for_cond, *map(lent, carried.values)])
     (go_on,) = emitter.small(go_on).elements
-    if not is_wide(go_on):
+    emitter.mask = outer
+    if active is None:
         b.cbranch(emitter.value(go_on, bool), turn, after)
         b.position_at_end(turn)
         results = emitter.run(body, body_consts, [*for_body, *carried.values])
@@ -134,8 +139,10 @@ def loop(emitter: Any, eqn: Any, operands: list[Value]) -> list[Value]:
         b.branch(head)
         b.position_at_end(after)
         return carried.values
+    now = b.and_(active, typed(emitter, go_on, bool, True))
+    blocks = before, head, turn, after
     return _until_all_have_left(
-        emitter, carried, wide, go_on, (before, head, turn, after), body, body_consts, for_body
+        emitter, carried, wide, active, now, blocks, body, body_consts, for_body
     )
 
 
@@ -143,7 +150,8 @@ def _until_all_have_left(
     emitter: Any,
     carried: _Carried,
     wide: Sequence[bool],
-    go_on: ir.Value,
+    active: ir.Value,
+    now: ir.Value,
     blocks: tuple,
     body: Any,
     consts: Sequence[Value],
@@ -157,10 +165,8 @@ def _until_all_have_left(
         if isinstance(x, Small) and not own:
             kinds = [_kind(emitter, x.dtype, True)] * len(x.elements)
             kept[k] = [_phi_at_head(head, kind) for kind in kinds]
-    active = _phi_at_head(head, outer.type)
     # The builder counts a block's instructions, of which there are more now.
     b.position_at_end(b.block)
-    now = b.and_(active, go_on)
     b.cbranch(any_of(b, now), turn, after)
     b.position_at_end(turn)
     emitter.mask = now

@@ -10,7 +10,7 @@ from jax.extend import core
 from llvmlite import ir
 
 from ._flow import looked_up, typed
-from ._memory import lent, same
+from ._memory import Run, lent, same
 from ._side_by_side import REFILLED
 from ._values import Memory, Small, Unsupported, Value, type_of
 from ._wide import any_of, counted, splat, width
@@ -26,6 +26,8 @@ class _Loop(NamedTuple):
     consts: Sequence[Value]
     for_body: Sequence[Value]
     limit: ir.Value
+    most: int | None
+    """Turns at most, if that is known."""
     tables: Sequence[Memory]
     dtype: Any
 
@@ -53,7 +55,8 @@ def loop_side_by_side(
         for x in given[m + n + 1 :]
     ]
     dtype = eqn.outvars[0].aval.dtype
-    whole = _Loop(body, body_consts, for_body, emitter.value(limit, dtype), tables, dtype)
+    most = emitter.limit(limit)
+    whole = _Loop(body, body_consts, for_body, emitter.value(limit, dtype), most, tables, dtype)
     (_refilled if name == REFILLED else _together)(emitter, whole)
     found = dict(zip(eqn.outvars[1:], tables, strict=True))
     found.update(known)
@@ -89,7 +92,7 @@ def _together(emitter: Any, loop: _Loop) -> None:
     numbers = counted(b, first, lanes)
     emitter.lanes = lanes
     emitter.mask = b.icmp_signed("<", numbers, splat(b, loop.limit, lanes))
-    emitter.add_run(numbers, first)
+    emitter.add_run(Run(numbers, first, 0, loop.limit, loop.most))
     own = Small((), loop.dtype, [numbers])
     found = emitter.run(loop.body, loop.consts, [*loop.for_body, own, *loop.tables])
     _check(loop, found[1:])
@@ -97,6 +100,15 @@ def _together(emitter: Any, loop: _Loop) -> None:
     first.add_incoming(b.add(first, ir.Constant(kind, lanes)), b.block)
     b.branch(head)
     b.position_at_end(after)
+
+
+class _Piece(NamedTuple):
+    """Some of a jaxpr's equations, as a jaxpr."""
+
+    constvars: Sequence[Any]
+    invars: Sequence[Any]
+    eqns: Sequence[Any]
+    outvars: Sequence[Any]
 
 
 class _Parts:
@@ -111,8 +123,8 @@ class _Parts:
         self._given = dict(zip(loop.body.constvars, loop.consts, strict=True))
         n = len(loop.for_body)
         self._given.update(zip(loop.body.invars[:n], loop.for_body, strict=True))
-        self._number, *tables = loop.body.invars[n:]
-        self._given.update(zip(tables, loop.tables, strict=True))
+        self._number, *self._tables = loop.body.invars[n:]
+        self._given.update(zip(self._tables, loop.tables, strict=True))
         p = self.eqn.params
         self._m, self._n = p["cond_nconsts"], p["body_nconsts"]
         self._cond, self._cond_consts = emitter.opened(p["cond_jaxpr"])
@@ -133,25 +145,18 @@ class _Parts:
             return Small.of(np.asarray(atom.val, atom.aval.dtype))
         return known[atom]
 
-    def _run(self, known: dict, eqns: Sequence[Any]) -> dict:
-        for eqn in eqns:
-            operands = [self._read(known, atom) for atom in eqn.invars]
-            known.update(zip(eqn.outvars, self.emitter.equation(eqn, operands), strict=True))
-        return known
+    def _run(self, known: dict, eqns: Sequence[Any], results: Sequence[Any]) -> list[Value]:
+        return self.emitter.run(_Piece([], list(known), eqns, results), [], list(known.values()))
 
     def _known(self, item: ir.Value) -> dict:
-        known = {
-            var: x if isinstance(x, Memory) and x in self.loop.tables else lent(x)
-            for var, x in self._given.items()
-        }
+        known = {var: lent(x) for var, x in self._given.items()}
         known[self._number] = Small((), self.loop.dtype, [item])
         return known
 
     def start(self, item: ir.Value) -> list[Value]:
         """What the loop starts from, and what is kept."""
-        known = self._run(self._known(item), self._before)
-        atoms = [*self.eqn.invars[self._m + self._n :], *self.kept]
-        return [self._read(known, atom) for atom in atoms]
+        results = [*self.eqn.invars[self._m + self._n :], *self.kept]
+        return self._run(self._known(item), self._before, results)
 
     def _constants(self, state: Sequence[Value], item: ir.Value) -> list[Value]:
         known = self._known(item)
@@ -171,10 +176,10 @@ class _Parts:
 
     def end(self, state: Sequence[Value], item: ir.Value) -> None:
         known = self._known(item)
+        known.update(zip(self._tables, self.loop.tables, strict=True))
         known.update(zip(self.eqn.outvars, state, strict=False))
         known.update(zip(self.kept, state[len(self.carried) :], strict=True))
-        known = self._run(known, self._after)
-        _check(self.loop, [self._read(known, x) for x in self.loop.body.outvars[1:]])
+        _check(self.loop, self._run(known, self._after, self.loop.body.outvars[1:]))
 
 
 def _variables(atoms: Sequence[Any]) -> list[Any]:

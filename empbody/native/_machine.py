@@ -54,7 +54,7 @@ def _module(closed: Any, block: int) -> tuple[ir.Module, str]:
     pairs = [(rest[2 * k], rest[2 * k + 1]) for k in range(len(given) + len(outs))]
     consts = [constant_value(emitter, x) for x in closed.consts]
     if block:
-        _run_block(emitter, jaxpr, consts, first, count, pairs)
+        _run_block(emitter, jaxpr, consts, first, count, pairs, block)
     else:
         _run_sample(emitter, jaxpr, consts, first, pairs)
     emitter.finish()
@@ -77,7 +77,7 @@ def _run_sample(emitter: Emitter, jaxpr: Any, consts: list, lane: Any, pairs: li
 
 
 def _run_block(
-    emitter: Emitter, jaxpr: Any, consts: list, first: Any, count: Any, pairs: list
+    emitter: Emitter, jaxpr: Any, consts: list, first: Any, count: Any, pairs: list, block: int
 ) -> None:
     """Several lanes, which are the last axis of everything."""
     *invars, number = jaxpr.invars
@@ -87,6 +87,7 @@ def _run_block(
     ]
     kind = type_of(number.aval.dtype)
     told = count if kind.width == 64 else emitter.builder.trunc(count, kind)
+    emitter.add_limit(told, block)
     found = emitter.run(jaxpr, consts, [*given, Small((), number.aval.dtype, [told])])
     for (data, lanes), value, var in zip(pairs[len(given) :], found, jaxpr.outvars, strict=True):
         _put_lanes(emitter, data, lanes, first, count, emitter.spilled(value), var.aval)

@@ -9,7 +9,7 @@ follow each other (a run), or lie anywhere.
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
@@ -39,6 +39,22 @@ _ROOM = 2**26
 _ALIGNED = 64
 
 
+class Run(NamedTuple):
+    """A vector of numbers that follow each other."""
+
+    vector: ir.Value
+    """Kept, so that nothing else gets its id."""
+    first: ir.Value
+    offset: int
+    """What the first turn's is."""
+    limit: ir.Value
+    """Number of turns, and what it is at most if that is known."""
+    most: int | None
+    within: ir.Value | None = None
+    """Whether none of those that are really there had to be moved to stay within an array,
+    where that is known only when the code runs."""
+
+
 class Store:
     """Memory of one function."""
 
@@ -52,18 +68,28 @@ class Store:
         """Turns that are taken side by side, while such a loop is written."""
         self.mask: ir.Value | None = None
         """Which of them are really there."""
-        self._runs: dict[int, tuple[ir.Value, ir.Value]] = {}
+        self._runs: dict[int, Run] = {}
+        self._limits: dict[int, tuple[ir.Value, int]] = {}
+        self._born: dict[int, tuple[ir.Value, ir.Value | None]] = {}
 
     # Vectors of numbers that follow each other
 
-    def run_of(self, x: Any) -> ir.Value | None:
-        """The first of them, if x is such a vector."""
-        found = self._runs.get(id(x))
+    def run_of(self, x: Any) -> Run | None:
+        """Where x begins and between what it lies, if it is such a vector."""
+        return self._runs.get(id(x))
+
+    def add_run(self, run: Run) -> None:
+        self._runs[id(run.vector)] = run
+
+    def limit(self, x: Element) -> int | None:
+        """What a number is at most, if that is known."""
+        if not isinstance(x, ir.Value):
+            return int(x)
+        found = self._limits.get(id(x))
         return None if found is None else found[1]
 
-    def add_run(self, x: ir.Value, first: ir.Value) -> None:
-        # x is kept, so that nothing else gets its id.
-        self._runs[id(x)] = (x, first)
+    def add_limit(self, x: ir.Value, most: int) -> None:
+        self._limits[id(x)] = (x, most)
 
     # Room
 
@@ -82,6 +108,7 @@ class Store:
             self.arena_bytes += -(-size // _ALIGNED) * _ALIGNED
             if self.arena_bytes > _ROOM:
                 raise Unsupported(f"more than {_ROOM} bytes of tables")
+        self._born[id(pointer)] = (pointer, self.mask)
         return c_memory(shape, dtype, pointer, True, wide)
 
     def constant(self, array: np.ndarray) -> Memory:
@@ -136,7 +163,7 @@ class Store:
             run = self.run_of(start)
             single = len(own) == 1 and not isinstance(stride, ir.Value) and stride == 1
             if single and run is not None and not memory.wide:
-                part.run = run
+                part.run, part.within = run.first, run.within
             if isinstance(stride, ir.Value) or stride != 1:
                 start = b.mul(start, splat(b, self.index(stride), self.lanes))
             part.spread = start if part.spread is None else b.add(part.spread, start)
@@ -144,13 +171,8 @@ class Store:
 
     def load(self, memory: Memory, indices: Sequence[Element]) -> ir.Value:
         b = self.builder
-        pointer, kind = self.address(memory, indices), stored_type(memory.dtype)
-        if memory.run is not None:
-            found = self._load_run(b.gep(pointer, [memory.run], source_etype=kind), kind)
-        elif memory.spread is not None:
-            found = self._gathered(memory, [pointer])[0]
-        else:
-            found = b.load(pointer, typ=_stored(memory.dtype, memory.wide))
+        pointer = self.address(memory, indices)
+        found = b.load(pointer, typ=_stored(memory.dtype, memory.wide))
         return self._truth(found, memory.dtype)
 
     def _truth(self, found: ir.Value, dtype: Any) -> ir.Value:
@@ -160,6 +182,10 @@ class Store:
         return self.builder.trunc(
             found, ir.VectorType(one, found.type.count) if is_wide(found) else one
         )
+
+    def _load_runs(self, memory: Memory, pointers: list[ir.Value]) -> list[ir.Value]:
+        b, kind = self.builder, stored_type(memory.dtype)
+        return [self._load_run(b.gep(p, [memory.run], source_etype=kind), kind) for p in pointers]
 
     def _load_run(self, pointer: ir.Value, kind: ir.Type) -> ir.Value:
         wide = ir.VectorType(kind, self.lanes)
@@ -190,12 +216,22 @@ class Store:
         if memory.dtype == bool:
             byte = ir.IntType(8)
             value = b.zext(value, ir.VectorType(byte, self.lanes) if is_wide(value) else byte)
-        if memory.wide:
-            value = splat(b, value, memory.wide)
-        elif self.lanes:
+        if self.lanes and not memory.wide:
             self._store_last(memory, indices, value)
             return
-        b.store(value, self.address(memory, indices))
+        pointer = self.address(memory, indices)
+        if memory.wide:
+            value = splat(b, value, memory.wide)
+            if not self._as_when_made(memory):
+                # Turns that have left a loop, or are in another branch, keep what they have.
+                old = b.load(pointer, typ=value.type)
+                value = b.select(self.mask, value, old)
+        b.store(value, pointer)
+
+    def _as_when_made(self, memory: Memory) -> bool:
+        """Whether no turns have left since there was room made for it."""
+        found = self._born.get(id(root(memory.pointer)))
+        return found is not None and found[1] is self.mask
 
     def _store_last(self, memory: Memory, indices: Sequence[Element], value: ir.Value) -> None:
         """A place that all turns have in common: what the last of them writes stays."""
@@ -215,10 +251,10 @@ class Store:
         b.branch(after)
         b.position_at_end(after)
 
-    def _store_run(self, memory: Memory, indices: Sequence[Element], value: ir.Value) -> None:
+    def _store_run(self, memory: Memory, pointer: ir.Value, value: ir.Value) -> None:
         b, kind = self.builder, stored_type(memory.dtype)
         value = splat(b, value, self.lanes)
-        pointer = b.gep(self.address(memory, indices), [memory.run], source_etype=kind)
+        pointer = b.gep(pointer, [memory.run], source_etype=kind)
         name = f"llvm.masked.store.{type_name(value.type)}.p0"
         bytes_each = ir.IntType(32)(kind.width // 8 if isinstance(kind, ir.IntType) else 4)
         kinds = [value.type, pointer.type, ir.IntType(32), self.mask.type]
@@ -233,10 +269,35 @@ class Store:
         if size_of(x.shape) > 8 * SMALL:
             raise Unsupported(f"arithmetic on a large array {x.shape}")
         places = list(np.ndindex(*x.shape))
-        if x.spread is None or x.run is not None:
+        if x.spread is None:
             return Small(x.shape, x.dtype, [self.load(x, i) for i in places])
-        found = self._gathered(x, [self.address(x, i) for i in places])
+        pointers = [self.address(x, i) for i in places]
+        found = self._either(
+            x, lambda: self._load_runs(x, pointers), lambda: self._gathered(x, pointers)
+        )
         return Small(x.shape, x.dtype, [self._truth(y, x.dtype) for y in found])
+
+    def _either(self, x: Memory, in_runs: Callable, apart: Callable) -> list[ir.Value]:
+        """One of two ways to read or write, the first where turns' places follow each other."""
+        if x.run is None or x.within is None:
+            return apart() if x.run is None else in_runs()
+        b = self.builder
+        blocks = [self.function.append_basic_block(n) for n in ("follow", "apart", "reached")]
+        b.cbranch(x.within, blocks[0], blocks[1])
+        ends = []
+        for block, way in zip(blocks, (in_runs, apart), strict=False):
+            b.position_at_end(block)
+            found = way()
+            ends.append((b.block, found))
+            b.branch(blocks[2])
+        b.position_at_end(blocks[2])
+        out = []
+        for pair in zip(*(found for _, found in ends), strict=True):
+            phi = b.phi(pair[0].type)
+            for (block, _), value in zip(ends, pair, strict=True):
+                phi.add_incoming(value, block)
+            out.append(phi)
+        return out
 
     def spilled(self, x: Value) -> Memory:
         """The same array in memory, so that it can be indexed."""
@@ -292,18 +353,30 @@ class Store:
 
     def _fill_own(self, memory: Memory, x: Small) -> None:
         """Each turn its own part, if it is there."""
-        b, kind = self.builder, stored_type(memory.dtype)
+        b = self.builder
         if memory.wide:
             raise Unsupported("tables of vectors that are changed at different places")
         values = [self.value(y, x.dtype) for y in x.elements]
         places = list(np.ndindex(*x.shape))
         if memory.dtype == bool:
             values = [b.zext(splat(b, y, self.lanes), _stored(bool, self.lanes)) for y in values]
-        if memory.run is not None:
-            for index, y in zip(places, values, strict=True):
-                self._store_run(memory, index, y)
-            return
         pointers = [self.address(memory, index) for index in places]
+
+        def in_runs() -> list:
+            for pointer, y in zip(pointers, values, strict=True):
+                self._store_run(memory, pointer, y)
+            return []
+
+        def apart() -> list:
+            self._store_apart(memory, pointers, values)
+            return []
+
+        self._either(memory, in_runs, apart)
+
+    def _store_apart(
+        self, memory: Memory, pointers: list[ir.Value], values: list[ir.Value]
+    ) -> None:
+        b, kind = self.builder, stored_type(memory.dtype)
         for k in range(self.lanes):
             put, after = (self.function.append_basic_block(n) for n in ("put", "behind"))
             b.cbranch(element(b, self.mask, k), put, after)

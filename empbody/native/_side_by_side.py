@@ -37,7 +37,7 @@ def side_by_side(
         return lax.while_loop(lambda state: state[0] < count, turn, start)[1]
 
     run.__name__ = MARK
-    return jax.jit(run)(jnp.asarray(count), tables)
+    return jax.jit(run)(_number(count), tables)
 
 
 def refilled(
@@ -64,4 +64,11 @@ def refilled(
         return lax.while_loop(lambda outer: outer[0] < count, turn, begin)[1]
 
     run.__name__ = REFILLED
-    return jax.jit(run)(jnp.asarray(count), tables)
+    return jax.jit(run)(_number(count), tables)
+
+
+def _number(count: Any) -> Array:
+    count = jnp.asarray(count)
+    if count.dtype not in (jnp.int32, jnp.int64):
+        raise TypeError(f"a number of turns is of type int32 or int64, not {count.dtype}")
+    return count

@@ -60,7 +60,7 @@ def _equation(eqn: Any, given: list[bool]) -> list[bool]:
         ways = [spread(branch, given[1:]) for branch in p["branches"]]
         return [any(way) for way in zip(*ways, strict=True)]
     # What is put together in memory is put there for each turn.
-    in_memory = name == "dynamic_update_slice" or any(
+    in_memory = name in ("dynamic_update_slice", "empty") or any(
         math.prod(var.aval.shape) > SMALL for var in eqn.outvars
     )
     return [in_memory or any(given)] * len(eqn.outvars)

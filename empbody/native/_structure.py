@@ -148,13 +148,18 @@ def _starts(
             out.append(min(max(int(x), 0), n - size))
         else:
             b, x = emitter.builder, emitter.index(x, index.dtype)
-            if emitter.run_of(x) is not None:
-                # Turns that are there stay within the array.
-                out.append(x)
-                continue
+            run = emitter.run_of(x)
             top, zero = ir.Constant(x.type, n - size), ir.Constant(x.type, 0)
             x = b.select(b.icmp_signed("<", x, zero), zero, x)
-            out.append(b.select(b.icmp_signed(">", x, top), top, x))
+            x = b.select(b.icmp_signed(">", x, top), top, x)
+            if run is not None and run.offset >= 0:
+                # At most so many turns have places that have not been moved.
+                turns = n - size + 1 - run.offset
+                known = run.most is not None and run.most <= turns
+                most = ir.Constant(run.limit.type, turns)
+                within = None if known else b.icmp_signed("<=", run.limit, most)
+                emitter.add_run(run._replace(vector=x, within=within))
+            out.append(x)
     return out
 
 

@@ -90,6 +90,8 @@ class Memory:
     in elements. Only for as long as it takes to read or write them."""
     run: ir.Value | None = None
     """The first of these, where the others follow it one by one."""
+    within: ir.Value | None = None
+    """Whether they do, if that is known only when the code runs."""
 
 
 Value = Small | Memory
