@@ -394,7 +394,6 @@ def turns_side_by_side(given, count):
     return side_by_side(count, body, empty)
 
 
-
 TURNS = ((8, jnp.float64), (3, jnp.int32), (3, jnp.bool_))
 
 

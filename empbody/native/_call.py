@@ -143,9 +143,7 @@ mlir.register_lowering(_primitive, _lower_on_cpu, platform="cpu")
 _compiling = threading.RLock()
 
 
-def _target(
-    program: Program, structure: Any, avals: Any, lanes: int, results: tuple
-) -> str | None:
+def _target(program: Program, structure: Any, avals: Any, lanes: int, results: tuple) -> str | None:
     """Name under which XLA knows the machine code; None if there is none."""
     if os.environ.get(SWITCH, "1") == "0":
         return None

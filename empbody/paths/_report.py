@@ -77,10 +77,10 @@ def check_paths(model: Model, q: Float[Array, " nq"] | np.ndarray | list[float])
     """What a user should know about the paths at pose q, a sentence each; empty if all is well.
 
     Names coordinates that are not numbers; surfaces whose size has been edited to something
-    that is none; moving points outside their range; path points inside a surface that their path may
-    lie on: the path there goes over a smaller surface through the point, or, if the point is
-    fixed in the surface's own body, straight; and surfaces on which the shortest string was
-    not found: length and moment arms are finite there, but not to be relied upon.
+    that is none; moving points outside their range; path points inside a surface that their
+    path may lie on: the path there goes over a smaller surface through the point, or, if the
+    point is fixed in the surface's own body, straight; and surfaces on which the shortest
+    string was not found: length and moment arms are finite there, but not to be relied upon.
     """
     here = np.asarray(q, dtype=float)
     if here.shape != (model.nq,):
