@@ -36,7 +36,7 @@ STEPS = 8
 """Of integration, at most."""
 _PASSES = (16, 24)
 """Coarse and all passes of a block at most."""
-_NEAR, _TOLERANCE = 1e-3, 3e-5
+_NEAR, _TOLERANCE = 1e-3, 3e-6
 """Angles that the last pass of each kind may correct; what is left is about the square."""
 _HURRIED = 2
 """Passes where a first approximation is enough."""
