@@ -134,7 +134,12 @@ def _lower_on_cpu(ctx: Any, *values: Any, **params: Any) -> Any:
     name = None if exported else _target(*given, params["results"])
     if name is None:
         return _lower_elsewhere(ctx, *values, **params)
-    return jax.ffi.ffi_lowering(name)(ctx, *values)
+    layouts = None
+    if params["program"].block:
+        # Blocks give one lane after the other, as whoever uses `vmap` wants to have them.
+        ranks = [len(shape) for shape, _ in params["results"]]
+        layouts = [(*range(rank - 1, -1, -1), rank) for rank in ranks]
+    return jax.ffi.ffi_lowering(name, result_layouts=layouts)(ctx, *values)
 
 
 mlir.register_lowering(_primitive, _lower_elsewhere)

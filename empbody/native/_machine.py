@@ -89,8 +89,8 @@ def _run_block(
     told = count if kind.width == 64 else emitter.builder.trunc(count, kind)
     emitter.add_limit(told, block)
     found = emitter.run(jaxpr, consts, [*given, Small((), number.aval.dtype, [told])])
-    for (data, lanes), value, var in zip(pairs[len(given) :], found, jaxpr.outvars, strict=True):
-        _put_lanes(emitter, data, lanes, first, count, emitter.spilled(value), var.aval)
+    for (data, _), value, var in zip(pairs[len(given) :], found, jaxpr.outvars, strict=True):
+        _put_lanes(emitter, data, first, count, emitter.spilled(value), var.aval)
 
 
 def _rows(aval: Any) -> tuple[int, int]:
@@ -121,18 +121,19 @@ def _fetched_lanes(
 
 
 def _put_lanes(
-    emitter: Emitter, data: Any, lanes: Any, first: Any, count: Any, found: Memory, aval: Any
+    emitter: Emitter, data: Any, first: Any, count: Any, found: Memory, aval: Any
 ) -> None:
     rows, own = _rows(aval)
     if found.strides != c_strides(found.shape):
         found = emitter.copied(found)
     from_ = Memory((rows, own), found.dtype, found.pointer, (own, 1), False)
-    start = emitter.address(Memory((1,), found.dtype, data, (1,), False), [first])
-    to = Memory((rows, own), found.dtype, start, (lanes, 1), True)
+    # One lane after the other (see `_call`).
+    start = emitter.address(Memory((1,), found.dtype, data, (rows,), False), [first])
+    to = Memory((rows, own), found.dtype, start, (1, rows), True)
     emitter.repeat(
-        rows,
-        lambda row: emitter.repeat(
-            count, lambda lane: emitter.store(to, [row, lane], emitter.load(from_, [row, lane]))
+        count,
+        lambda lane: emitter.repeat(
+            rows, lambda row: emitter.store(to, [row, lane], emitter.load(from_, [row, lane]))
         ),
     )
 

@@ -59,8 +59,7 @@ class Found(NamedTuple):
     rows: Float[Array, "12 ns+1 poses"]
     """As in `Row`; without contact they mean nothing."""
     share: Float[Array, "ns poses"]
-    """What is left of each surface in the first way; below zero if it leaves its stretch
-    alone."""
+    """What is left of each surface in the first way, if the string may touch it."""
 
 
 class Block:
@@ -110,12 +109,20 @@ class Block:
         bits = known(self._bits, k)[None]
         return [(bits & (1 << n)) > 0 for n in range(11)]
 
-    def given(self, k: Index, pose: Index, kinds: Kinds | None = None) -> "_One":
-        surfaces, slot = self.slot(k, pose, kinds)
-        a, b = surfaces.local(slot.begin), surfaces.local(slot.end)
+    def usable(
+        self, k: Index, surfaces: Surfaces, slot: Slot, a: Array, b: Array
+    ) -> Bool[Array, " 1"]:
+        """Not those whose stretch is fixed inside them at an end; a, b are its ends in the
+        surface's frame."""
         usable = slot.exists
         for sunk, x in zip(self._flags(k)[9:], (a, b), strict=True):
             usable = usable & ~(sunk & surfaces.inside(x))
+        return usable
+
+    def given(self, k: Index, pose: Index, kinds: Kinds | None = None) -> "_One":
+        surfaces, slot = self.slot(k, pose, kinds)
+        a, b = surfaces.local(slot.begin), surfaces.local(slot.end)
+        usable = self.usable(k, surfaces, slot, a, b)
         plain, other, second, unsure = surfaces.options(a, b)
         given = Given(surfaces, slot.begin, slot.end, usable, plain.scale, other)
         touch = surfaces.touch(a, b, plain)
@@ -159,9 +166,16 @@ def _alone(block: Block, kind: str, first: int, last: int, found: Found) -> Foun
 
     def test(k: Index, pose: Index, tables: tuple) -> tuple:
         bits, share = tables
-        one = block.given(k, pose, (kind,))
-        state = one.wanted[0] + 2 * one.wanted[1] + _UNSURE * one.unsure
-        left = jnp.where(one.given.usable, one.given.share, -1.0)
+        surfaces, slot = block.slot(k, pose, (kind,))
+        by = surfaces.passes_by(surfaces.local(slot.begin), surfaces.local(slot.end))[0]
+
+        def look() -> tuple[Array, Array]:
+            one = block.given(k, pose, (kind,))
+            state = one.wanted[0] + 2 * one.wanted[1] + _UNSURE * one.unsure
+            return state.astype(jnp.int32), one.given.share[0]
+
+        no = jnp.zeros((), jnp.int32), jnp.zeros((), dtype)
+        state, left = lax.cond(by, lambda: no, look)
         return put(bits, k - first, pose, state), put(share, k, pose, left)
 
     bits = jnp.zeros((last - first, poses.size), jnp.int32)

@@ -195,10 +195,9 @@ def _joining(
         def seat(s: Index, lists: tuple) -> tuple:
             tasks, n = lists
             slot = known_of(seats, own[_Line.stretch], s)
-            usable = take(found.share, slot, pose)[0] >= 0.0
             longest = (slot == own[_Line.longest]).astype(jnp.int32)
             task = [slot, pose, bearer, line, take(holds, line, s)[0], longest]
-            return put_entry(tasks, n, jnp.stack(task)), n + (usable & (slot != bearer))
+            return put_entry(tasks, n, jnp.stack(task)), n + (slot != bearer)
 
         return counted(0, known(_sizes(seats), own[_Line.stretch]), seat, lists)
 
@@ -214,9 +213,11 @@ def _joining(
             jnp.concatenate([slot.begin[:, None], q], axis=1),
             jnp.concatenate([p, slot.end[:, None]], axis=1),
         )
-        depth = surfaces.excess(*pieces, take(found.share, k, pose))
+        a, b = surfaces.local(slot.begin), surfaces.local(slot.end)
+        depth = surfaces.excess(*pieces, surfaces.share(a, b))
         touches = take(found.on, k, pose) > 0.5
         may = may_join(surfaces, slot.begin, slot.end, touches)
+        may = may & block.usable(k, surfaces, slot, a, b)
         instead = holding_depth(way, longest > 0, dtype)[:, None]
         depth = jnp.where(way == 0, jnp.where(may[None], depth, -1.0), instead)
         return put_entry(depths, t, depth)

@@ -17,7 +17,14 @@ from jaxtyping import Array, Bool, Float
 from ._circle import Round, bears, detour, wound
 from ._ellipsoid import ellipsoid_block, ellipsoid_path
 from ._geodesic import Geodesic, Tried
-from ._remainder import Left, end_share, hook, next_to_nothing, outside_share
+from ._remainder import (
+    CYLINDER_HOLD,
+    Left,
+    end_share,
+    hook,
+    next_to_nothing,
+    outside_share,
+)
 from ._torus import torus_block, torus_contact, torus_inside, torus_path
 from ._vectors import Tree, dot, length, turn, turn_back
 
@@ -142,8 +149,26 @@ class Surfaces(eqx.Module):
         plain, other, _, _ = self.options(a, b)
         return choose(second, other, plain)
 
+    def passes_by(
+        self, a: Float[Array, "3 *batch"], b: Float[Array, "3 *batch"]
+    ) -> Bool[Array, "*batch"]:
+        """Whether a string from a to b is so far off that neither way can touch: the line
+        clears all of the surface, and is too far for its side to hold it. For less than that
+        takes to find out in detail; nothing is said of tori."""
+        ra, rb = self.round(a), self.round(b)
+        line = rb - ra
+        square = dot(line, line)
+        place = jnp.clip(-dot(ra, line) / jnp.where(square > 0.0, square, 1.0), 0.0, 1.0)
+        foot = ra + place[None] * line
+        sided = self.cylinder & (dot(self.side, self.side) > 0.0)
+        reach = jnp.where(sided, CYLINDER_HOLD[1] ** 2, 1.0) * (1.0 + 1e-9)
+        return (dot(foot, foot) > reach) & ~self.torus
+
+    def share(self, a: Float[Array, "3 *batch"], b: Float[Array, "3 *batch"]) -> Array:
+        """What is left of each for a stretch from a to b whatever its side."""
+        return self._share(a, b, self.round(a), self.round(b))
+
     def _share(self, a: Array, b: Array, ra: Array, rb: Array) -> Array:
-        """What is left of each whatever its side."""
         share = outside_share(ra) * outside_share(rb)
         if "cylinder" in self.has:
             # A string passes a cylinder about where it would if both were seen from above.
