@@ -16,13 +16,14 @@ from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from ..native import refilled, side_by_side
-from ._ellipsoid import Shooting, Solved
+from ._ellipsoid import Shooting, solved
 from ._geodesic import Geodesic, Tried
 from ._given import Given
 from ._plan import Plan
 from ._rounds import Row, contacts_with, rows_of
-from ._surfaces import Kernels, Surfaces, ValuesOnly
+from ._surfaces import Surfaces, ValuesOnly, string_length
 from ._tables import Index, Poses, entry, known, put, put_entry, take
+from ._vectors import turn
 
 _KINDS = ("cylinder", "ellipsoid", "torus")
 BLOCK = 64
@@ -205,8 +206,7 @@ def _alone(block: Block, kind: str, first: int, last: int, found: Found) -> Foun
     else:
 
         def solve(t: Index, answers: Array) -> Array:
-            kernels = ValuesOnly(Tried.nothing(jnp.ones((1,), bool), dtype))
-            return put_entry(answers, t, _solved(block, tasks, t, kind, kernels))
+            return put_entry(answers, t, _solved(block, tasks, t, kind))
 
         answers = side_by_side(n, solve, answers)
     margin = max(SAME, 10.0 * float(jnp.finfo(dtype).eps))
@@ -232,14 +232,13 @@ def _alone(block: Block, kind: str, first: int, last: int, found: Found) -> Foun
     return Found(on, second, rows, share)
 
 
-def _solved(
-    block: Block, tasks: Array, t: Index, kind: str, kernels: Kernels
-) -> Float[Array, " 12"]:
+def _solved(block: Block, tasks: Array, t: Index, kind: str) -> Float[Array, " 12"]:
     """Rows of one task."""
     k, pose, way = entry(tasks, t)
     given = block.given(k, pose, (kind,)).given
-    left = given.left((way == 1)[None])
-    got = contacts_with(kernels, given, given.begins, given.ends, left, jnp.ones((1,), bool))
+    left, here = given.left((way == 1)[None]), jnp.ones((1,), bool)
+    kernels = ValuesOnly(Tried.nothing(here, block.dtype))
+    got = contacts_with(kernels, given, given.begins, given.ends, left, here)
     lifted = jax.tree.map(lambda x: x[..., None, :], (given, got))
     return rows_of(lifted[0], -jnp.ones((1, 1), int), lifted[1])[:, 0, 0]
 
@@ -247,10 +246,8 @@ def _solved(
 class _Recorder:
     """Writes down what is to be solved."""
 
-    problem: Float[Array, "13 1"]
-
     def ellipsoid(self, a: Array, b: Array, axes: Array, side: Array, on: Array) -> Geodesic:
-        self.problem = Shooting.problem(a, b, axes, side, on)
+        self.start, self.on, self.problem = a, on, Shooting.problem(a, b, axes, side, on)
         return Geodesic(a, b, a[0], a[0], on)
 
     def torus(self, a: Array, b: Array, tube: Array, ring: Array, on: Array) -> Geodesic:
@@ -259,25 +256,39 @@ class _Recorder:
 
 def _over_ellipsoids(block: Block, tasks: Array, n: Index, answers: Array) -> Array:
     """Shots need different numbers of corrections: who is done makes room for the next."""
-    room = answers.shape[1]
+    room, dtype = answers.shape[1], block.dtype
 
     def record(t: Index, problems: Array) -> Array:
-        recorder = _Recorder()
-        _solved(block, tasks, t, "ellipsoid", recorder)
-        return put_entry(problems, t, recorder.problem)
+        k, pose, way = entry(tasks, t)
+        given = block.given(k, pose, ("ellipsoid",)).given
+        surfaces, begin, end = given.surfaces, given.begins, given.ends
+        recorder, here = _Recorder(), jnp.ones((1,), bool)
+        contacts_with(recorder, given, begin, end, given.left((way == 1)[None]), here)
+        # Where the problem is: the middle of what is left of the surface, turned.
+        middle = surfaces.world(surfaces.local(begin) - recorder.start)
+        turned, on = surfaces.rotation.reshape(9, 1), recorder.on[None].astype(dtype)
+        parts = [recorder.problem, on, middle, turned, begin, end]
+        return put_entry(problems, t, jnp.concatenate(parts))
 
-    problems = side_by_side(n, record, lax.empty((13, room), block.dtype))
+    problems = side_by_side(n, record, lax.empty((32, room), dtype))
     solutions = refilled(
         n,
-        lambda t: Shooting.begun(entry(problems, t)[:, None]),
+        lambda t: Shooting.begun(entry(problems, t)[:13, None]),
         Shooting.goes_on,
         Shooting.again,
         lambda t, state, solutions: put_entry(solutions, t, state.rows),
-        lax.empty((13, room), block.dtype),
+        lax.empty((13, room), dtype),
     )
 
     def finish(t: Index, answers: Array) -> Array:
-        solved = Solved(entry(solutions, t)[:, None])
-        return put_entry(answers, t, _solved(block, tasks, t, "ellipsoid", solved))
+        problem = entry(problems, t)[:, None]
+        on, middle, turned = problem[13] > 0.5, problem[14:17], problem[17:26].reshape(3, 3, 1)
+        found = solved(problem[:13], entry(solutions, t)[:, None], on)
+        p, q = turn(turned, found.p) + middle, turn(turned, found.q) + middle
+        long = string_length(problem[26:29], p, found.arc, q, problem[29:])
+        state = jnp.stack([on, found.converged]).astype(dtype)
+        nobody = -jnp.ones((2, 1), dtype)
+        rows = jnp.concatenate([state, found.arc[None], p, q, long[None], nobody])
+        return put_entry(answers, t, rows)
 
     return side_by_side(n, finish, answers)

@@ -3,6 +3,9 @@
 The same as `_crowd` and `_rounds` do for all lanes at once.
 """
 
+import functools
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -101,9 +104,9 @@ def _together(block: Block, found: Found) -> Found:
     borne, holds = _held(block, found, seats, borne, m)
     borne = _joining(block, found, seats, borne, m, holds)
     second, rows = found.second, found.rows
-    for kinds, one_of in _mixtures(block.plan):
-        listed = _meetings(block, borne, m, kinds, one_of)
-        on, second, rows = _balanced(block, *listed, kinds, (on, second, rows))
+    for mixture in _mixtures(block.plan):
+        listed = _meetings(block, borne, m, mixture)
+        on, second, rows = _balanced(block, *listed, mixture, (on, second, rows))
     return Found(on, second, rows, found.share)
 
 
@@ -242,23 +245,34 @@ def _joining(
     return counted(0, n, join, (borne, best))[0]
 
 
-def _mixtures(plan: Plan) -> list[tuple[Kinds, Kinds]]:
-    """Kinds of surfaces that are solved together, and those of which there must be one.
+class _Mixture(NamedTuple):
+    """Strings that are solved side by side."""
 
-    The costly ones are kept apart: who has none of them need not wait for them."""
-    cheap = tuple(kind for kind in dict.fromkeys(plan.kinds) if kind in ("cylinder", "sphere"))
-    out: list[tuple[Kinds, Kinds]] = [(cheap, ())] if cheap else []
+    kinds: Kinds
+    """Kinds of surfaces that occur."""
+    one_of: Kinds
+    """Those of which there must be one; any, if none is named."""
+    seats: int
+
+
+def _mixtures(plan: Plan) -> list[_Mixture]:
+    """The costly kinds are kept apart: who has none of them need not wait for them. So are
+    strings over three surfaces, which are rare."""
+    every = tuple(dict.fromkeys(plan.kinds))
+    cheap = tuple(kind for kind in every if kind in ("cylinder", "sphere"))
+    out = [_Mixture(cheap, (), 2)] if cheap else []
     for kind in ("ellipsoid", "torus"):
-        if kind in plan.kinds:
-            out.append(((*(out[-1][0] if out else ()), kind), (kind,)))
+        if kind in every:
+            out.append(_Mixture((*(out[-1].kinds if out else ()), kind), (kind,), 2))
+    if any(len(group) > 2 for group in plan.crowded):
+        out.append(_Mixture(every, (), 3))
     return out
 
 
-def _meetings(
-    block: Block, borne: Array, m: Index, kinds: Kinds, one_of: Kinds
-) -> tuple[Array, Index]:
-    """Stretches that several surfaces bear, all of some kinds: slots, in the string's order;
-    which of them hold it, as bits; pose; seat of the bearer; and the longest."""
+def _meetings(block: Block, borne: Array, m: Index, mixture: _Mixture) -> tuple[Array, Index]:
+    """Stretches that several surfaces bear, of one mixture: slots, in the string's order; which
+    of them hold it, as bits; pose; seat of the bearer; and the longest."""
+    kinds, one_of, seats = mixture
     named = np.array(block.plan.kinds)
     inside, needed = np.isin(named, kinds), np.isin(named, one_of)
     none = jnp.zeros((), jnp.int32)
@@ -281,7 +295,8 @@ def _meetings(
         row = jnp.where(has > 0, three, two)
         rest = jnp.stack([pose, has, longest])
         joined = put_entry(joined, count, jnp.concatenate([row, rest]))
-        here = (ahead >= 0) | (behind >= 0)
+        both = (ahead >= 0) & (behind >= 0)
+        here = both if seats == 3 else ((ahead >= 0) | (behind >= 0)) & ~both
         slots = [ahead, bearer, behind]
         for slot in slots:
             here = here & ((slot < 0) | (known(inside, jnp.maximum(slot, 0)) > 0))
@@ -294,35 +309,36 @@ def _meetings(
 
 
 def _balanced(
-    block: Block, joined: Array, n: Index, kinds: Kinds, tables: tuple[Array, Array, Array]
+    block: Block, joined: Array, n: Index, mixture: _Mixture, tables: tuple[Array, Array, Array]
 ) -> tuple[Array, Array, Array]:
     """Contacts with those that meet solved together."""
     _, second, rows = tables
-    nobody = block.count
+    nobody, seats = block.count, mixture.seats
 
     def end(t: Index, state: tuple[Problem, Settling], answers: Array) -> Array:
         problem, settling = state
-        slots = entry(joined, t)[:3, None]
+        slots = entry(joined, t)[:seats, None]
         return put_entry(answers, t, rows_of(problem.seats, slots, settling.found(problem)))
 
     answers = refilled(
         n,
-        lambda t: _joined(block, rows, second, entry(joined, t), kinds),
+        lambda t: _joined(block, rows, second, entry(joined, t), mixture),
         lambda state: state[1].goes_on(),
         lambda state: (state[0], state[1].again(state[0], _one_by_one)),
         end,
-        lax.empty((Row.count, 3, joined.shape[1]), block.dtype),
+        lax.empty((Row.count, seats, joined.shape[1]), block.dtype),
     )
 
     def seat(t: Index, tables: tuple) -> tuple:
         on, second, rows = tables
         *row, bits, pose, own, longest = entry(joined, t)
+        row = row[:seats]
         columns = entry(answers, t)
         bearer = jnp.where(own > 0, row[1], row[0])
         settled = jnp.where(own > 0, columns[Row.converged, 1], columns[Row.converged, 0]) > 0.5
         # Where no balance is found the longest holds the string alone, whoever was to bear it.
         left_out = [(slot == longest) & (columns[Row.on, n] < 0.5) for n, slot in enumerate(row)]
-        alone = (bearer != longest) & (left_out[0] | left_out[1] | left_out[2] | ~settled)
+        alone = (bearer != longest) & (functools.reduce(jnp.logical_or, left_out) | ~settled)
         for number, slot in enumerate(row):
             place, column = jnp.where(slot >= 0, slot, nobody), columns[:, number]
             before = take(rows, place, pose)[:, 0]
@@ -341,23 +357,24 @@ def _balanced(
 
 
 def _joined(
-    block: Block, rows: Array, second: Array, line: Int[Array, " 7"], kinds: Kinds
+    block: Block, rows: Array, second: Array, line: Int[Array, " 7"], mixture: _Mixture
 ) -> tuple[Problem, Settling]:
-    """Up to three surfaces on one stretch, in the string's order, before they are solved
+    """Two or three surfaces on one stretch, in the string's order, before they are solved
     together."""
-    row, bits, pose, own = line[:3], line[3], line[4], line[5]
+    count = mixture.seats
+    row, bits, pose, own = line[:count], line[3], line[4], line[5]
 
     def seat(_: None, slot: Array) -> tuple[None, Given]:
-        return None, block.given(jnp.maximum(slot, 0), pose, kinds).given
+        return None, block.given(jnp.maximum(slot, 0), pose, mixture.kinds).given
 
     _, seats = lax.scan(seat, None, row)
     seats = jax.tree.map(lambda x: jnp.moveaxis(x, 0, -2), seats)
     bearer = jnp.where(own > 0, row[1], row[0])
     turned = take(second, bearer, pose)[0] > 0.5
-    holds = (bits & jnp.asarray([1, 2, 4], jnp.int32)) > 0
-    way = jnp.where(jnp.arange(3) == own, turned, holds)[:, None]
+    holds = (bits & jnp.asarray([1, 2, 4][:count], jnp.int32)) > 0
+    way = jnp.where(jnp.arange(count) == own, turned, holds)[:, None]
     wanted = seats.usable & (row >= 0)[:, None]
-    tried = Tried(Tried.nothing(wanted, block.dtype).rows, jnp.zeros((3, 1), int))
+    tried = Tried(Tried.nothing(wanted, block.dtype).rows, jnp.zeros((count, 1), int))
     alone = take(rows, bearer, pose)[: Row.long]
     ends = seats.begins[:, 0], seats.ends[:, 0]
     problem = Problem(seats, seats.left(way), wanted, True, alone, own[None, None], *ends)

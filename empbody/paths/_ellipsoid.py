@@ -259,18 +259,11 @@ class Shooting(NamedTuple):
         return Shooting(self.frame, *_again(*self, steps=STEPS))
 
 
-class Solved:
-    """Geodesics that are known already."""
-
-    def __init__(self, rows: Float[Array, "13 1"]) -> None:
-        self._rows = rows
-
-    def ellipsoid(self, a: Array, b: Array, axes: Array, side: Array, on: Array) -> Geodesic:
-        wanted, on, given = _guarded(a, b, axes, side, on)
-        return _geodesic(self._rows, given[0], given[1], on, wanted)
-
-    def torus(self, a: Array, b: Array, tube: Array, ring: Array, on: Array) -> Geodesic:
-        raise NotImplementedError
+def solved(
+    problem: Float[Array, "13 1"], rows: Float[Array, "13 1"], wanted: Bool[Array, " 1"]
+) -> Geodesic:
+    """The string of a `Shooting` that has come to its end."""
+    return _geodesic(rows, problem[:3], problem[3:6], problem[12] > 0.5, wanted)
 
 
 def ellipsoid_path(

@@ -115,17 +115,17 @@ def contacts_with(
 
 
 def neighbours(
-    on: Bool[Array, "3 *batch"],
-    p: Float[Array, "3 3 *batch"],
-    q: Float[Array, "3 3 *batch"],
+    on: Bool[Array, "seats *batch"],
+    p: Float[Array, "3 seats *batch"],
+    q: Float[Array, "3 seats *batch"],
     begin: Float[Array, "3 *batch"],
     end: Float[Array, "3 *batch"],
-) -> tuple[Float[Array, "3 3 *batch"], Float[Array, "3 3 *batch"]]:
-    """Where the string comes from and goes to at each of three seats in a row."""
-    came, went = [begin], [end]
-    for k in range(2):
+) -> tuple[Float[Array, "3 seats *batch"], Float[Array, "3 seats *batch"]]:
+    """Where the string comes from and goes to at each of some seats in a row."""
+    came, went, last = [begin], [end], on.shape[0] - 1
+    for k in range(last):
         came.append(jnp.where(on[k][None], q[:, k], came[-1]))
-        went.append(jnp.where(on[2 - k][None], p[:, 2 - k], went[-1]))
+        went.append(jnp.where(on[last - k][None], p[:, last - k], went[-1]))
     return jnp.stack(came, axis=1), jnp.stack(went[::-1], axis=1)
 
 
@@ -133,11 +133,12 @@ Solver = Callable[[Given, Array, Array, Left, Array, Tried], tuple[Contact, Trie
 
 
 class Problem(NamedTuple):
-    """Three seats on one stretch, in the string's order, or three strings of their own."""
+    """Two or three seats on one stretch, in the string's order, or as many strings of their
+    own."""
 
     seats: Given
     left: Left
-    wanted: Bool[Array, "3 *batch"]
+    wanted: Bool[Array, "seats *batch"]
     linked: Bool[Array, ""] | bool
     bearer: Float[Array, "9 *batch"]
     """Rows of the one that bears the string, alone."""
@@ -148,8 +149,8 @@ class Problem(NamedTuple):
     end: Float[Array, "3 *batch"]
 
     @property
-    def bears(self) -> Bool[Array, "3 *#batch"]:
-        numbers = jnp.arange(3).reshape(3, *([1] * (self.wanted.ndim - 1)))
+    def bears(self) -> Bool[Array, "seats *#batch"]:
+        numbers = jnp.arange(self.wanted.shape[0]).reshape(-1, *([1] * (self.wanted.ndim - 1)))
         return (numbers == self.seat) & self.linked
 
     def alone(self) -> Contact:
@@ -183,7 +184,7 @@ class Settling(NamedTuple):
 
     rounds: Int[Array, ""]
     moving: Bool[Array, "*batch"]
-    guess: Float[Array, "6 3 *batch"]
+    guess: Float[Array, "6 seats *batch"]
     now: Contact
     history: tuple
     tried: Tried
