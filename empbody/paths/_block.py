@@ -217,7 +217,7 @@ def _alone(block: Block, kind: str, first: int, last: int, found: Found) -> Foun
         one, two, unsure = ((state & (1 << n)) > 0 for n in (0, 1, 2))
         none_rows = nothing(dtype)
         one_rows = jnp.where(one, entry(answers, task), none_rows)
-        two_rows = jnp.where(two, entry(answers, task + one), none_rows)
+        two_rows = lax.cond(two, lambda: entry(answers, task + one), lambda: none_rows)
         on_one, on_two = one_rows[Row.on] > 0.5, two_rows[Row.on] > 0.5
         shorter = (two_rows[Row.long] < one_rows[Row.long] - margin) & on_one
         better = on_two & jnp.where(unsure, shorter, ~shorter)
