@@ -123,8 +123,9 @@ class Emitter(Store):
         name = eqn.primitive.name
         if name in CALLS:
             inner, consts = self.opened(eqn.params[CALLS[name]])
-            if eqn.params.get("name") in (MARK, REFILLED) and not self.lanes:
-                return loop_side_by_side(self, inner, consts, operands, eqn.params["name"])
+            own = str(eqn.params.get("name"))
+            if own.startswith((MARK, REFILLED)) and not self.lanes:
+                return loop_side_by_side(self, inner, consts, operands, own)
             return [self.fresh(x) for x in self.run(inner, consts, operands)]
         if name == "while":
             return loop(self, eqn, operands)

@@ -15,9 +15,6 @@ from ._side_by_side import REFILLED
 from ._values import Memory, Small, Unsupported, Value, type_of
 from ._wide import any_of, counted, splat, width
 
-_WORTHWHILE = 4
-"""The part of a vector (one in so many) that may be idle before it is filled up again."""
-
 
 class _Loop(NamedTuple):
     """What a loop over turns is given."""
@@ -57,7 +54,10 @@ def loop_side_by_side(
     dtype = eqn.outvars[0].aval.dtype
     most = emitter.limit(limit)
     whole = _Loop(body, body_consts, for_body, emitter.value(limit, dtype), most, tables, dtype)
-    (_refilled if name == REFILLED else _together)(emitter, whole)
+    if name.startswith(REFILLED):
+        _refilled(emitter, whole, int(name.rpartition("_")[2]) / 100)
+    else:
+        _together(emitter, whole)
     found = dict(zip(eqn.outvars[1:], tables, strict=True))
     found.update(known)
     return [found[var] for var in jaxpr.outvars]
@@ -186,8 +186,9 @@ def _variables(atoms: Sequence[Any]) -> list[Any]:
     return [x for x in atoms if not isinstance(x, core.Literal)]
 
 
-def _refilled(emitter: Any, loop: _Loop) -> None:
-    """Each element of a vector goes on to the next turn when its own is done."""
+def _refilled(emitter: Any, loop: _Loop, part: float) -> None:
+    """Each element of a vector goes on to the next turn when its own is done, and a part of
+    all is."""
     b, lanes, kind = emitter.builder, width(), type_of(loop.dtype)
     parts = _Parts(emitter, loop)
     wide = ir.VectorType(kind, lanes)
@@ -232,7 +233,7 @@ def _refilled(emitter: Any, loop: _Loop) -> None:
 
     running = b.bitcast(active, bits)
     idle = b.sub(ir.Constant(bits, lanes), _population(emitter, running))
-    enough = b.icmp_unsigned(">=", idle, ir.Constant(bits, max(1, lanes // _WORTHWHILE)))
+    enough = b.icmp_unsigned(">=", idle, ir.Constant(bits, max(1, round(part * lanes))))
     more = b.icmp_signed("<", following, loop.limit)
     nobody = b.icmp_unsigned("==", running, ir.Constant(bits, 0))
     b.cbranch(b.or_(nobody, b.and_(more, enough)), refill, step)

@@ -47,12 +47,14 @@ def refilled(
     step: Callable[[State], State],
     end: Callable[[Int[Array, ""], State, Tree], Tree],
     tables: Tree,
+    idle: float = 0.5,
 ) -> Tree:
     """`side_by_side` for turns that are loops themselves, of different length: from `start` on,
     `step` is taken while `go_on` says so, and `end` puts the result into tables.
 
     Machine code does not wait for the longest of those that it takes together: who is done
-    makes room for the next.
+    makes room for the next. It does so when this part of them is `idle`: more is better where
+    `start` and `end` cost much, compared with a step.
     """
 
     def run(count: Array, tables: Any) -> Any:
@@ -63,7 +65,7 @@ def refilled(
         begin = (np.zeros((), count.dtype), tables)
         return lax.while_loop(lambda outer: outer[0] < count, turn, begin)[1]
 
-    run.__name__ = REFILLED
+    run.__name__ = f"{REFILLED}_{round(100 * idle)}"
     return jax.jit(run)(_number(count), tables)
 
 
