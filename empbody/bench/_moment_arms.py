@@ -13,11 +13,13 @@ from ..model import Model
 from ..models._holzbaur import holzbaur
 from ..paths import moment_arms, tabulate_paths
 from ._opensim import OpenSimShoulder
-from ._timing import Figure, compile_figure, interleaved
+from ._timing import Figure, at_length, compile_figure, interleaved
 
 BATCH = 4096
 _IN_A_LOOP = 500
 _PEERS = 5
+_TIMES = 20
+"""How often a whole batch is run in one measurement."""
 _REPEATS = 9
 _LOW_HIGH = np.radians([-60.0, 5.0, -60.0]), np.radians([100.0, 150.0, 10.0])
 
@@ -41,7 +43,10 @@ def run() -> dict[str, Figure]:
         return jax.lax.scan(lambda _, q: (None, arms(numbers, q)), None, q)[1]
 
     together = jax.jit(jax.vmap(arms, in_axes=(None, 0)))
-    works = [lambda: in_turn(numbers, q[:_IN_A_LOOP]), lambda: together(numbers, q)]
+    works = [
+        lambda: in_turn(numbers, q[:_IN_A_LOOP]),
+        at_length(lambda: together(numbers, q), _TIMES),
+    ]
     works += _from_tables(tabulated(model), q)
     peer = opensim_calls(poses(_PEERS))
     all_times = interleaved(works + ([peer] if peer else []), _REPEATS)
@@ -49,10 +54,12 @@ def run() -> dict[str, Figure]:
     single = [t / _IN_A_LOOP for t in single]
     figures = {
         "moment_arms_us": Figure.of([t * 1e6 for t in single]),
-        "moment_arms_batched_us": Figure.of([t / BATCH * 1e6 for t in batched], batch=BATCH),
+        "moment_arms_batched_us": Figure.of(
+            [t / (_TIMES * BATCH) * 1e6 for t in batched], batch=BATCH
+        ),
         "moment_arms_tabulated_us": Figure.of([t / BATCH * 1e6 for t in looked_up]),
         "moment_arms_tabulated_batched_us": Figure.of(
-            [t / BATCH * 1e6 for t in looked_up_batched], batch=BATCH
+            [t / (_TIMES * BATCH) * 1e6 for t in looked_up_batched], batch=BATCH
         ),
         "moment_arms_speedup_vs_opensim": _speedup(single, beside),
     }
@@ -75,7 +82,7 @@ def _from_tables(model: Model, q: Float[Array, "poses nq"]) -> list[Callable[[],
         return jax.lax.scan(lambda _, q: (None, moment_arms(model, q)), None, q)[1]
 
     together = eqx.filter_jit(jax.vmap(moment_arms, in_axes=(None, 0)))
-    return [lambda: in_turn(model, q), lambda: together(model, q)]
+    return [lambda: in_turn(model, q), at_length(lambda: together(model, q), _TIMES)]
 
 
 def opensim_calls(q: Float[np.ndarray, "poses 3"]) -> Callable[[], None] | None:

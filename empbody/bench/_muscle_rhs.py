@@ -13,17 +13,20 @@ from ..muscles import initial_muscle_state
 from ..muscles._forces import without_muscles
 from ..simulation._muscles import Drive, muscle_rates
 from ._moment_arms import poses, tabulated
-from ._timing import Figure, interleaved
+from ._timing import Figure, at_length, interleaved
 
 _BATCH = 1024
 _REPEATS = 5
+_TIMES = 20
+"""How often a whole batch is run in one measurement."""
 
 
 def run() -> dict[str, Figure]:
     wrapped = shoulder("holzbaur", wrapping=True)
     models = (wrapped, tabulated(wrapped), shoulder("holzbaur", wrapping=False))
-    samples = interleaved([_work(model) for model in models], _REPEATS)
-    exact, looked_up, straight = ([t / _BATCH * 1e6 for t in times] for times in samples)
+    samples = interleaved([at_length(_work(model), _TIMES) for model in models], _REPEATS)
+    each = 1e6 / (_TIMES * _BATCH)
+    exact, looked_up, straight = ([t * each for t in times] for times in samples)
     note = {"batch": _BATCH, "without_wrapping_us": float(np.median(straight))}
     return {
         "rhs_shoulder_muscles_batched_us": Figure.of(exact, **note),

@@ -40,6 +40,20 @@ def seconds(work: Callable[[], Any]) -> float:
     return time.perf_counter() - begin
 
 
+def at_length(work: Callable[[], Any], times: int) -> Callable[[], Any]:
+    """The same several times, waiting for each result.
+
+    After a peer that keeps one processor busy, threads that have slept wake up on the same one,
+    and the system needs some ten milliseconds to move them: most of a short work."""
+
+    def run() -> Any:
+        for _ in range(times - 1):
+            jax.block_until_ready(work())
+        return work()
+
+    return run
+
+
 _asked: contextvars.ContextVar[int | None] = contextvars.ContextVar("repeats", default=None)
 
 
