@@ -17,6 +17,7 @@ from . import (
     _squeezer,
     _trees,
 )
+from ._apart import crowded, measured_apart
 from ._machine import Clock, load, machine, peak_rss_mb, peers
 from ._timing import Figure, repeats_of
 from ._trees import shoulder_sized as shoulder_sized
@@ -27,15 +28,17 @@ class Group(NamedTuple):
 
     words: str
     run: Callable[[], Mapping[str, Figure]]
+    shared_out: bool = False
+    """Whether its work is shared out among all threads (see `_apart`)."""
 
 
 GROUPS: dict[str, Group] = {
     "rhs": Group("right-hand sides", _trees.run),
     "gradient": Group("gradient of a rollout", _gradient.run),
     "batch": Group("waiting in a batch", _batch.run),
-    "muscles": Group("right-hand side with muscles", _muscle_rhs.run),
+    "muscles": Group("right-hand side with muscles", _muscle_rhs.run, True),
     "opensim": Group("forward dynamics beside OpenSim", _opensim_dynamics.run),
-    "moment-arms": Group("moment arms", _moment_arms.run),
+    "moment-arms": Group("moment arms", _moment_arms.run, True),
     "trial": Group("inverse kinematics and dynamics of a trial", _pipeline.run),
     "fitting": Group("rhythms of many subjects", _fitting.run),
     "squeezer": Group("squeezer: ODE against DAE", _squeezer.run),
@@ -71,7 +74,9 @@ def run(
         error = None
         with progress.stage(GROUPS[name].words), repeats_of(repeats):
             try:
-                results.update(GROUPS[name].run())
+                apart = GROUPS[name].shared_out and crowded()
+                found_now = measured_apart(name, repeats) if apart else GROUPS[name].run()
+                results.update(found_now)
             except Exception as failure:
                 error = f"{type(failure).__name__}: {failure}"
         groups[name] = {

@@ -25,8 +25,8 @@ def machine() -> dict[str, Any]:
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "cpu": _cpu(),
         "cores": os.cpu_count(),
-        "usable_cores": _usable(),
-        "xla_threads": int(os.environ.get("NPROC", "0")) or _usable(),
+        "usable_cores": usable_cores(),
+        "xla_threads": int(os.environ.get("NPROC", "0")) or usable_cores(),
         "memory_mb": _memory(),
         "system": platform.system(),
         "python": platform.python_version(),
@@ -107,7 +107,7 @@ def _cpu() -> str:
     return names[0] if names else platform.machine()
 
 
-def _usable() -> int:
+def usable_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -8,6 +8,7 @@ out in blocks among the threads of XLA's pool. Offsets follow XLA's `ffi/api/c_a
 keeps them from version to version.
 """
 
+import os
 import pathlib
 import re
 from typing import NamedTuple
@@ -46,6 +47,13 @@ class _State:
 
     frame, next, done, users, lanes, step = 0, 8, 16, 24, 32, 40
     size = 48
+
+
+def usable_cores() -> int:
+    """Processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return max(1, len(os.sched_getaffinity(0)))
+    return os.cpu_count() or 1
 
 
 def api_version() -> tuple[int, int]:
@@ -220,6 +228,9 @@ def _share_out(
     b.call(_load(b, api, _Api.threads, function_pointer), [counted])
     threads = b.load(number, typ=INDEX)
     threads = b.select(b.icmp_signed("<", threads, INDEX(1)), INDEX(1), threads)
+    # More than there are processors would only push each other's tables out of the caches.
+    cores = INDEX(usable_cores())
+    threads = b.select(b.icmp_signed("<", threads, cores), threads, cores)
     # Full blocks are quickest, but every thread should have one.
     step = b.sdiv(b.add(lanes, b.sub(threads, INDEX(1))), threads)
     step = b.and_(b.add(step, INDEX(_BLOCK - 1)), INDEX(-_BLOCK))
