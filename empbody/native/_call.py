@@ -33,7 +33,8 @@ class Program:
     A program is compared by identity: make it once for what it means.
 
     With `block`, the first function takes several lanes as well, and then how many of them
-    there are: as many as `block` in the last axis, or one if there is no more than one. So
+    there are: as many as `block` in the last axis, or one if there is no more than one. Which
+    lanes are put together is not said, and those beyond their number hold anything. So
     it can work on several in turn where that is of use (`side_by_side`). `results` then gives
     shapes and types of one lane's results from those of its arguments.
     """
