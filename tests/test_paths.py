@@ -241,6 +241,24 @@ def test_nothing_doubtful():
     assert eb.check_paths(side_by_side(["sphere"]), [0.0]) == ()
 
 
+def test_a_string_over_ball_and_egg_keeps_both():
+    """Neighbouring poses find the same string, one by one."""
+    egg = eb.WrapEllipsoid("egg", "ground", (0.025, 0.04, 0.03), translation=(-0.015, -0.2, 0))
+    ball = eb.WrapSphere("ball", "ground", 0.03, translation=(0, -0.3, 0.002))
+    points = [
+        eb.PathPoint("ground", (-0.02, -0.05, 0.01)),
+        eb.PathPoint("fore", (-0.015, -0.12, 0.005)),
+    ]
+    fore = eb.Body(
+        "fore", "ground", eb.Revolute((0, 0, 1), (0, -0.3, 0)), 1.5, (0, -0.1, 0), (0.1, 0.1, 0.1)
+    )
+    path = eb.Path("string", points, [eb.Wrap("ball"), eb.Wrap("egg")])
+    model = eb.Model.build(("angle",), [fore], muscles=[path], surfaces=[ball, egg])
+    angles = jnp.arange(0.0, 0.2, 1e-4)[:, None]
+    length = jax.jit(jax.vmap(lambda q: eb.path_lengths(model, q)))(angles)[:, 0]
+    assert jnp.abs(jnp.diff(length, 2)).max() < 1e-8
+
+
 def test_what_cannot_be_is_reported():
     """A pose that is no number, and a size that was edited to none."""
     model = side_by_side(["sphere"])

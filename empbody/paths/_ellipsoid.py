@@ -38,8 +38,9 @@ _PASSES = (16, 24)
 """Coarse and all passes of a block at most."""
 _NEAR, _TOLERANCE = 1e-3, 3e-6
 """Angles that the last pass of each kind may correct; what is left is about the square."""
-_HURRIED = 2
-"""Passes where a first approximation is enough."""
+_HURRIED, _WARM = 6, 3
+"""Passes where a first approximation is enough, and from a solution nearby. With fewer, strings
+over several surfaces sometimes lose one of them."""
 _FEW = 3
 """So few steps of integration that coarse passes with fewer save nothing."""
 _TURN = 0.5
@@ -108,8 +109,8 @@ def _solve_block(
     rows = lax.cond(
         new, lambda rows: jnp.where(fresh[None], _first(f, rows), rows), lambda rows: rows, rows
     )
-    # Those that are near are corrected once each time.
-    begun = jnp.where(new, _PASSES[1] - passes, _PASSES[1] - 1).astype(int)
+    # Those that are near are soon found.
+    begun = jnp.where(new, _PASSES[1] - passes, _PASSES[1] - _WARM).astype(int)
     loop = (begun, jnp.where(new, steps, enough).astype(int), rows)
     step = functools.partial(_again, f, steps=steps)
     _, enough, rows = lax.while_loop(_goes_on, lambda loop: step(*loop), loop)

@@ -272,8 +272,8 @@ def torus_block(
         def go_on(loop):
             return (loop[0] < _PASSES * _ROUNDS) & jnp.any(loop[1][3] == 0)
 
-        # Those that are near are corrected once each time.
-        begun = jnp.where(jnp.any(fresh), 0, _PASSES * _ROUNDS - 1)
+        # Those that are near are soon found.
+        begun = jnp.where(jnp.any(fresh), 0, _PASSES * _ROUNDS - 3)
         solved.append(lax.while_loop(go_on, again, (begun, rows))[1])
         return tuple(solved[0])
 
