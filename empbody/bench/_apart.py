@@ -14,7 +14,7 @@ from typing import Any
 
 import jax
 
-from ._machine import usable_cores
+from .._cores import usable_cores
 
 _PROGRAM = """
 import json, sys

@@ -9,6 +9,8 @@ import sys
 import time
 from typing import Any, NamedTuple
 
+from .._cores import usable_cores
+
 PEERS = {
     "Pinocchio": "pin",
     "MuJoCo": "mujoco",
@@ -105,12 +107,6 @@ def _cpu() -> str:
         return platform.processor() or platform.machine()
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.machine()
-
-
-def usable_cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _memory() -> int | None:

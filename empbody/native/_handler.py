@@ -8,7 +8,6 @@ out in blocks among the threads of XLA's pool. Offsets follow XLA's `ffi/api/c_a
 keeps them from version to version.
 """
 
-import os
 import pathlib
 import re
 from typing import NamedTuple
@@ -16,6 +15,7 @@ from typing import NamedTuple
 import jax
 from llvmlite import ir
 
+from .._cores import usable_cores
 from ._values import INDEX, POINTER, Unsupported, opaque
 
 _BYTE, _INT = ir.IntType(8), ir.IntType(32)
@@ -47,13 +47,6 @@ class _State:
 
     frame, next, done, users, lanes, step = 0, 8, 16, 24, 32, 40
     size = 48
-
-
-def usable_cores() -> int:
-    """Processors that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return max(1, len(os.sched_getaffinity(0)))
-    return os.cpu_count() or 1
 
 
 def api_version() -> tuple[int, int]:

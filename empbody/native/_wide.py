@@ -6,13 +6,12 @@ While such a loop is written, a number is either the same in all turns (an `ir.V
 differs (an `ir.Value` that is a vector).
 """
 
+import ctypes
 import functools
 import platform
 from typing import Any
 
 from llvmlite import binding, ir
-
-from ._values import Element
 
 _LETTERS = {512: "e", 256: "d", 128: "b"}
 """Of the widths in bits, in the names of glibc's vector functions (x86-64)."""
@@ -101,8 +100,6 @@ def vector_function(name: str, kind: ir.Type, arguments: int) -> str | None:
 
 @functools.cache
 def _address(name: str) -> int | None:
-    import ctypes
-
     try:
         found = getattr(ctypes.CDLL("libmvec.so.1"), name, None)
     except OSError:
@@ -112,8 +109,3 @@ def _address(name: str) -> int | None:
     address = ctypes.cast(found, ctypes.c_void_p).value
     binding.add_symbol(name, address)
     return address
-
-
-def lane_index(x: Element, k: int, builder: ir.IRBuilder) -> Element:
-    """One turn's part of an index."""
-    return element(builder, x, k) if is_wide(x) else x

@@ -101,7 +101,7 @@ def _together(block: Block, found: Found) -> Found:
 
     borne = lax.empty((_Line.count, room + 1), jnp.int32)
     borne, m = poses.in_turn(0, number, note, (borne, none))
-    borne, holds = _held(block, found, seats, borne, m)
+    borne, holds = _holding(block, found, seats, borne, m)
     borne = _joining(block, found, seats, borne, m, holds)
     second, rows = found.second, found.rows
     for mixture in _mixtures(block.plan):
@@ -115,7 +115,7 @@ def _sizes(seats: np.ndarray) -> np.ndarray:
     return (seats >= 0).sum(axis=1)
 
 
-def _held(
+def _holding(
     block: Block, found: Found, seats: np.ndarray, borne: Array, m: Index
 ) -> tuple[Array, Array]:
     """Who bears each stretch, and which seats hold the string that it bears: 1 behind it, -1

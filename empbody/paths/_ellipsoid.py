@@ -3,9 +3,8 @@
 In coordinates divided by the semi-axes the ellipsoid is the unit sphere, lines stay lines
 and tangency stays tangency. The points where a line from a can touch form a circle there;
 one azimuth names the touch-down point and with it the direction of the string, and the same
-at b. Both come from the string's projection onto a plane (`_projection`), or where that is
-not good enough, from shooting (`_shooting`), which also gives the derivatives. Only strings
-that touch are worked on, in blocks.
+at b. Both come from shooting (`_shooting`), which also gives the derivatives. Only strings that
+touch are worked on, in blocks.
 """
 
 import functools
