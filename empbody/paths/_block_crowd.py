@@ -374,7 +374,7 @@ def _joined(
     holds = (bits & jnp.asarray([1, 2, 4][:count], jnp.int32)) > 0
     way = jnp.where(jnp.arange(count) == own, turned, holds)[:, None]
     wanted = seats.usable & (row >= 0)[:, None]
-    tried = Tried(Tried.nothing(wanted, block.dtype).rows, jnp.zeros((count, 1), int))
+    tried = Tried.nothing(wanted, block.dtype)
     alone = take(rows, bearer, pose)[: Row.long]
     ends = seats.begins[:, 0], seats.ends[:, 0]
     problem = Problem(seats, seats.left(way), wanted, True, alone, own[None, None], *ends)
@@ -390,17 +390,14 @@ def _one_by_one(
     def one(before: tuple, seat: tuple) -> tuple[tuple, tuple[Contact, Tried]]:
         met, from_ = before
         given, begins, ends, left, wanted, tried = seat
-        tried = Tried(tried.rows, tried.enough[0])
         begins = jnp.where(met, from_, begins)
 
         def solve() -> tuple[Contact, Tried]:
-            found, known = solve_contacts(given, begins, ends, left, wanted, tried, True)
-            return found, Tried(known.rows, known.enough[None])
+            return solve_contacts(given, begins, ends, left, wanted, tried, True)
 
         def skip() -> tuple[Contact, Tried]:
             none, no = jnp.zeros((3, *wanted.shape), begins.dtype), jnp.zeros_like(wanted)
-            nothing = Contact(no, none, none, none[0], ~no)
-            return nothing, Tried(tried.rows, tried.enough[None])
+            return Contact(no, none, none, none[0], ~no), tried
 
         found, tried = lax.cond(wanted[0], solve, skip)
         return (met | found.on, jnp.where(found.on, found.q, from_)), (found, tried)

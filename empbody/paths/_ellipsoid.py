@@ -20,6 +20,7 @@ from ._compact import on_those
 from ._geodesic import Geodesic, Tried
 from ._shooting import (
     Frame,
+    aim,
     arrival,
     chain_start,
     corrected,
@@ -35,8 +36,9 @@ STEPS = 8
 """Of integration, at most."""
 _PASSES = (16, 24)
 """Coarse and all passes of a block at most."""
-_NEAR, _TOLERANCE = 1e-3, 3e-6
-"""Angles that the last pass of each kind may correct; what is left is about the square."""
+_NEAR, _TOLERANCE = 1e-3, 1e-4
+"""Angles that the last pass of each kind may correct. Of points about the square is left, of
+the length the cube."""
 _HURRIED, _WARM = 6, 3
 """Passes where a first approximation is enough, and from a solution nearby. With fewer, strings
 over several surfaces sometimes lose one of them."""
@@ -83,8 +85,7 @@ def _solve_flat(given: Array, on: Array, steps: int) -> Array:
     rows = _unknown(on, given.dtype)
 
     def solve(columns: Array) -> Array:
-        enough = jnp.full((), steps, int)
-        return _solve_block(columns, columns[0] == columns[0], enough, steps, _PASSES[1])[0]
+        return _solve_block(columns, columns[0] == columns[0], steps, _PASSES[1])
 
     return on_those(solve, on, rows, jnp.concatenate([given, rows]))
 
@@ -95,13 +96,10 @@ def _unknown(on: Array, dtype: jnp.dtype) -> Array:
     return rows.at[12].set(jnp.where(on, -1, 1))
 
 
-def _solve_block(
-    columns: Array, fresh: Array, enough: Array, steps: int, passes: int
-) -> tuple[Array, Array]:
+def _solve_block(columns: Array, fresh: Array, steps: int, passes: int) -> Array:
     """Shoot and correct, first with few steps, until all have converged; what has, stays.
 
-    Those that are not `fresh` hold the solution of a problem nearby, for which `enough` steps
-    were enough; the latter is also the second result."""
+    Those that are not `fresh` hold the solution of a problem nearby."""
     given, rows = columns[:12], columns[12:]
     f = _frame(given)
     new = jnp.any(fresh)
@@ -110,10 +108,8 @@ def _solve_block(
     )
     # Those that are near are soon found.
     begun = jnp.where(new, _PASSES[1] - passes, _PASSES[1] - _WARM).astype(int)
-    loop = (begun, jnp.where(new, steps, enough).astype(int), rows)
     step = functools.partial(_again, f, steps=steps)
-    _, enough, rows = lax.while_loop(_goes_on, lambda loop: step(*loop), loop)
-    return rows, enough
+    return lax.while_loop(_goes_on, lambda loop: step(*loop), (begun, rows))[1]
 
 
 def _frame(given: Array) -> Frame:
@@ -127,18 +123,18 @@ def _first(f: Frame, rows: Array) -> Array:
 
 
 def _goes_on(loop: tuple) -> Array:
-    return (loop[0] < _PASSES[1]) & jnp.any(loop[2][12] <= 0)
+    return (loop[0] < _PASSES[1]) & jnp.any(loop[1][12] <= 0)
 
 
-def _again(
-    f: Frame, count: Array, enough: Array, rows: Array, *, steps: int
-) -> tuple[Array, Array, Array]:
+def _again(f: Frame, count: Array, rows: Array, *, steps: int) -> tuple[Array, Array]:
     """One shot more."""
     tolerance = max(_TOLERANCE, 1e3 * float(jnp.finfo(rows.dtype).eps))
     old = _unpack(rows)
+    start = aim(f, old.start[0], old.start[1])
+    turns = jnp.where(old.converged > 0, 0, jnp.sqrt(start.energy) * old.tau)
+    enough = jnp.clip(jnp.ceil(jnp.max(turns) / _TURN), 1, steps).astype(int)
     fine = jnp.all(old.converged >= 0) | (count == _PASSES[0]) | (enough <= _FEW)
-    few = jnp.minimum((enough + 2) // 3, enough)
-    shot = shoot(f, old.start[0], old.start[1], old.tau, jnp.where(fine, enough, few))
+    shot = shoot(f, start, old.tau, jnp.where(fine, enough, (enough + 2) // 3))
     error = jnp.maximum(jnp.abs(shot.short), jnp.abs(shot.turn))
     good, near = shot.stable & (error < tolerance), shot.stable & (error < _NEAR)
     c, d, tau = corrected(shot, old.start[0], old.start[1], old.tau)
@@ -149,9 +145,7 @@ def _again(
     # A hopeless string may overflow: its last finite state stays, not converged.
     lost = ~jnp.all(jnp.isfinite(new), axis=0)
     held = (old.converged > 0) | (~fine & (old.converged == 0)) | lost
-    turns = jnp.minimum(jnp.max(jnp.where(lost, 0, shot.turns)), steps * _TURN)
-    enough = jnp.maximum(jnp.ceil(turns / _TURN), 1).astype(int)
-    return count + 1, enough, jnp.where(held[None], rows, new)
+    return count + 1, jnp.where(held[None], rows, new)
 
 
 @_solve.defjvp
@@ -164,7 +158,7 @@ def _solve_jvp(steps: int, primals, tangents):
 
     def again(a, b, s, angle):
         f = frame_of(a, b, s, side)
-        shot = shoot(f, *rotate(c, d, angle), tau, steps)
+        shot = shoot(f, aim(f, *rotate(c, d, angle)), tau, steps)
         return shot.turn, jnp.stack(arrival(f, shot)), shot.late
 
     zero = jnp.zeros_like(tau)
@@ -214,10 +208,9 @@ def ellipsoid_block(
     rows = rows.at[12].set(jnp.where(flat_on, jnp.where(fresh, -1, 0), 1))
     passes = _HURRIED if hurried else _PASSES[1]
     columns = jnp.concatenate([flat, rows])
-    rows, enough = _solve_block(columns, fresh, tried.enough, steps, passes)
-    rows = rows.reshape(13, *on.shape)
+    rows = _solve_block(columns, fresh, steps, passes).reshape(13, *on.shape)
     found = _geodesic(rows, given[0], given[1], on, wanted)
-    return found, Tried(jnp.where(on[None], rows, tried.rows), enough)
+    return found, Tried(jnp.where(on[None], rows, tried.rows))
 
 
 def _geodesic(rows: Array, a: Array, b: Array, on: Array, wanted: Array) -> Geodesic:
@@ -231,7 +224,6 @@ class Shooting(NamedTuple):
 
     frame: Frame
     shots: Int[Array, ""]
-    enough: Int[Array, ""]
     rows: Float[Array, "13 1"]
 
     @staticmethod
@@ -250,7 +242,7 @@ class Shooting(NamedTuple):
     def begun(problem: Float[Array, "13 1"]) -> "Shooting":
         f = _frame(problem[:12])
         rows = _first(f, _unknown(problem[12] > 0.5, problem.dtype))
-        return Shooting(f, jnp.zeros((), int), jnp.full((), STEPS, int), rows)
+        return Shooting(f, jnp.zeros((), int), rows)
 
     def goes_on(self) -> Bool[Array, ""]:
         return _goes_on(self[1:])
@@ -343,7 +335,8 @@ def _path_jvp(steps: int, primals, tangents):
         us, us2 = u * s, u2 * s
         size, size2 = jnp.sqrt(dot(us, us)), jnp.sqrt(dot(us2, us2))
         out, back = us / size[None], us2 / size2[None]
-        slopes = shoot(f, solution.start[0], solution.start[1], solution.tau, steps).slopes
+        start = aim(f, solution.start[0], solution.start[1])
+        slopes = shoot(f, start, solution.tau, steps).slopes
         length = _with_slopes(solution.length, a, b, s, out, back, slopes)
         arc = length - size * f.ha - size2 * f.hb
         return y * s, y2 * s, arc, length, solution.converged

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float
 
 
 class Geodesic(NamedTuple):
@@ -27,9 +27,7 @@ class Tried(NamedTuple):
 
     rows: Float[Array, "13 *batch"]
     """In whatever numbers the kind of surface has for them; zero where nothing is known."""
-    enough: Int[Array, ""]
-    """Steps of integration that were enough."""
 
     @staticmethod
     def nothing(on: Bool[Array, "*batch"], dtype: jnp.dtype) -> "Tried":
-        return Tried(jnp.zeros((13, *on.shape), dtype), jnp.zeros((), int))
+        return Tried(jnp.zeros((13, *on.shape), dtype))

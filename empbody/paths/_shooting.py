@@ -68,6 +68,20 @@ class Frame(NamedTuple):
     lean: Array  # ±1: the side of the plane to slip to from a saddle
 
 
+class Aim(NamedTuple):
+    """A geodesic at the touch-down point."""
+
+    y: Array  # on the unit sphere
+    us: Array  # direction, not of unit length
+    g: Array  # that length
+    n: Array  # unit normal of the ellipsoid
+    v: Array  # dn/dτ
+    pace: Array  # root of J
+    energy: Array
+    eta: Array  # distance of the neighbour, and its rate
+    eta_rate: Array
+
+
 class Shot(NamedTuple):
     y: Array  # where the geodesic ends, on the unit sphere
     u: Array  # its direction there
@@ -79,7 +93,6 @@ class Shot(NamedTuple):
     stable: Array  # the geodesic is no saddle
     dy: Array  # first-order corrections of y and u
     du: Array
-    turns: Array  # angle that the motion in τ goes through
 
 
 def frame_of(a: Array, b: Array, s: Array, side: Array) -> Frame:
@@ -126,18 +139,19 @@ def land(f: Frame, c: Array, d: Array) -> tuple[Array, Array]:
 
 
 def _fly(n: Array, p: Array, k: Array, energy: Array, steps: int | Array):
-    """Integrate (normal, neighbour's distance) and ∫n² over `steps` steps of unit length."""
+    """Integrate (normal, neighbour's distance) and ∫n² over `steps` steps of unit length.
+
+    The normal is in units in which J Σ n²/S² is half the sum of its squares: each stage waits
+    for the one before, and this is one product less to wait for."""
     # The last drift of a step and the first of the next are one.
     drift = jnp.asarray((*_DRIFT[1:-1], 2 * _DRIFT[-1]), n.dtype)
     kick = jnp.asarray(_KICK, n.dtype)
-
-    twice = 2 * k[:3]
 
     def stage(state, constants):
         (n, p, total), (kick, drift) = state, constants
         square = n[:3] * n[:3]
         # Two halves and what does not need m, so that little has to wait for the rest.
-        m = (twice[0] * square[0] - energy) + (twice[1] * square[1] + twice[2] * square[2])
+        m = (n[0] * n[0] - energy) + (n[1] * n[1] + square[2])
         push = kick * n
         p = (p - k * push) + m[None] * push
         return (n + drift * p, p, total + kick * square), None
@@ -153,34 +167,41 @@ def _fly(n: Array, p: Array, k: Array, energy: Array, steps: int | Array):
     return n - _DRIFT[0] * p, p, total
 
 
-def shoot(f: Frame, c: Array, d: Array, tau: Array, steps: int | Array) -> Shot:
-    """Follow the geodesic of azimuth (c, d) for `tau`, and how to correct both."""
+def aim(f: Frame, c: Array, d: Array) -> Aim:
+    """The geodesic of azimuth (c, d)."""
     s, inverse = f.s, f.inverse
     y, u = launch(f, c, d)
     yi, ui, us = y * inverse, u * inverse, u * s
     w, kappa = dot(yi, yi), dot(yi, ui)
     r, g = jnp.sqrt(w), jnp.sqrt(dot(us, us))
     n = yi / r[None]
-    v = combine(r / g, ui, -kappa / g, n)
-    joachimsthal = w / (g * g)
-    potential = joachimsthal[None] * (inverse * inverse)
-    energy = dot(v, v) + dot(n * n, potential)
+    pace = r / g
+    v = combine(pace, ui, -kappa / g, n)
+    pull = n * inverse
+    energy = dot(v, v) + pace * pace * dot(pull, pull)
     eta = f.sigma * f.det / g
     eta_rate = (f.rho * f.det * w / g - kappa * eta) / g
+    return Aim(y, us, g, n, v, pace, energy, eta, eta_rate)
 
-    turns = lax.stop_gradient(jnp.sqrt(energy) * tau)
+
+def shoot(f: Frame, at: Aim, tau: Array, steps: int | Array) -> Shot:
+    """Follow the geodesic for `tau`, and how to correct that and the azimuth."""
+    s, inverse = f.s, f.inverse
+    y, us, g, n, v, pace, energy, eta, eta_rate = at
     h = tau / steps
     h2 = h * h
-    k = jnp.concatenate([h2[None] * potential, (h2 / (f.det * f.det))[None]])
+    unit = math.sqrt(2.0) * h * pace
+    scale = unit[None] * inverse
     end, rate, total = _fly(
-        jnp.concatenate([n, eta[None]]),
-        h[None] * jnp.concatenate([v, eta_rate[None]]),
-        k,
+        jnp.concatenate([scale * n, eta[None]]),
+        h[None] * jnp.concatenate([scale * v, eta_rate[None]]),
+        jnp.concatenate([0.5 * scale * scale, (h2 / (f.det * f.det))[None]]),
         energy * h2,
         steps,
     )
-    rate = rate / h[None]
-    n, v, eta, eta_rate = end[:3], rate[:3], end[3], rate[3]
+    back = s / unit[None]
+    n, v = end[:3] * back, rate[:3] * (back / h[None])
+    eta, eta_rate = end[3], rate[3] / h
 
     # Back from the normal to the point and the direction.
     ns, vs = n * s, v * s
@@ -220,10 +241,14 @@ def shoot(f: Frame, c: Array, d: Array, tau: Array, steps: int | Array) -> Shot:
     dui = combine(bend, n * inverse, slope * turn, across_i)
     du = g2[None] * (dui - dot(dui, u2)[None] * u2)
 
-    slopes = (joachimsthal * h)[None] * (s * total)
+    slopes = (0.5 / h)[None] * (s * s * s * total)
     arc = dot(s, y2 * direction) - dot(s, y * us) / g + dot(s, slopes)
-    length = g * f.ha + arc + dot(direction, rest)
-    return Shot(y2, u2, slopes, length, short, turn, late, gain > 0, dy, du, turns)
+    # The length to the foot of b on the tangent. Its slope there is the direction, at b the
+    # corrected one; with the mean of both, what is left is of third order.
+    reach = dot(direction, rest)
+    off = rest - reach[None] * direction
+    length = g * f.ha + arc + reach + dot(du * s, off) / (2 * g2)
+    return Shot(y2, u2, slopes, length, short, turn, late, gain > 0, dy, du)
 
 
 def rotate(c: Array, d: Array, angle: Array) -> tuple[Array, Array]:
@@ -233,7 +258,11 @@ def rotate(c: Array, d: Array, angle: Array) -> tuple[Array, Array]:
 
 
 def chain_start(f: Frame) -> tuple[Array, Array, Array]:
-    """Azimuth (cos, sin) and τ from the shortest chain of five points, one a meridian."""
+    """Azimuth (cos, sin) and τ from the shortest chain of five points, one a meridian.
+
+    In single precision: roots and quotients take most of the time, and it is only a start."""
+    full = f.s.dtype
+    f = Frame(*(x.astype(jnp.float32) for x in f))
     s = f.s
     # Plane path: its ends, their bisector, and the bisectors of the halves.
     first = combine(f.rho, f.e1, f.sigma, f.e2)
@@ -294,7 +323,10 @@ def chain_start(f: Frame) -> tuple[Array, Array, Array]:
     chord = (y[1:] - y[:-1]) * s[None]
     tau = jnp.sqrt(dots(chord, chord)) * (1 + (1 - 0.25 * size) / 6) * size / dots(middle, middle)
     tau = tau[0] + tau[1] + tau[2] + tau[3]
-    return c, d, jnp.maximum(tau, 1e-9 * f.det)
+    tau = jnp.maximum(tau, 1e-9 * f.det)
+    c, d, tau = (x.astype(full) for x in (c, d, tau))
+    k = 1 / jnp.sqrt(c * c + d * d)
+    return c * k, d * k, tau
 
 
 def corrected(shot: Shot, c: Array, d: Array, tau: Array) -> tuple[Array, Array, Array]:

@@ -47,6 +47,7 @@ def torus_contact(
     It does if its ends are on either side of the plane of the ring and the straight line
     either passes that plane outside the ring or enters the tube; not if it only touches.
     """
+    a, b, tube_radius, ring_radius = lax.stop_gradient((a, b, tube_radius, ring_radius))
     either = a[2] * b[2] < 0
     crossing = a[2] / jnp.where(either, a[2] - b[2], 1)
     d = b - a
@@ -61,18 +62,24 @@ def torus_contact(
         return x, jnp.where(rho > 0, rho, 1e-30)
 
     # Newton for the point of the line nearest to the ring; the slope is kept positive.
-    def nearer(_, t):
+    def nearer(loop):
+        count, t, _ = loop
         x, rho = place(t)
         out = x[0] * d[0] + x[1] * d[1]
         slope = (1 - ring_radius / rho) * out + x[2] * d[2]
         curve = whole - ring_radius / rho * (flat - (out / rho) ** 2)
         step = -slope / jnp.maximum(curve, 0.1 * whole)
-        return jnp.clip(t + jnp.clip(step, -0.2, 0.2), 0, 1)
+        new = jnp.clip(t + jnp.clip(step, -0.2, 0.2), 0, 1)
+        return count + 1, new, jnp.abs(new - t)
+
+    def go_on(loop):
+        # The distance is least there: what is left of t changes it by its square.
+        return (loop[0] < 12) & jnp.any(loop[2] > 1e-7)
 
     t = jnp.where(either, crossing, 0.5)
     _, rho = place(t)
     outside = rho >= ring_radius
-    t = lax.fori_loop(0, 12, nearer, t)
+    _, t, _ = lax.while_loop(go_on, nearer, (jnp.zeros((), int), t, jnp.ones_like(t)))
     x, rho = place(t)
     return either & (outside | ((rho - ring_radius) ** 2 + x[2] ** 2 < tube_radius**2))
 
@@ -199,10 +206,10 @@ def _newton(unknown: Array, a: Array, b: Array, r: Array, ring: Array) -> Array:
     nodes = jnp.asarray(_NODES, c.dtype)[:, None]
     weights = jnp.asarray(_WEIGHTS, c.dtype)[:, None]
     rho = ring[None] - r[None] * jnp.cos(middle[None] + nodes * half[None])
-    gap = rho * rho - cc[None]
-    pace = weights / jnp.sqrt(gap)
+    per = 1 / jnp.sqrt(rho * rho - cc[None])
+    pace = weights * per
     f3 = theta2 - theta1 - c * r * half * jnp.sum(pace / rho, axis=0)
-    f33 = -r * half * jnp.sum(pace * rho / gap, axis=0)
+    f33 = -r * half * jnp.sum(pace * rho * per * per, axis=0)
     f31, f32 = g1 - 1, 1 - g2
     # Two unknowns follow from c.
     det = f33 - f31 * f13 / f11 - f32 * f23 / f22
@@ -281,7 +288,7 @@ def torus_block(
     rows = jnp.concatenate([solved[0][:3], jnp.ones_like(known[:1]), known[4:]])
     rows = jnp.where(flat[-1][None], rows, known).reshape(13, *shape)
     found = Geodesic(*(x.reshape(*x.shape[:-1], *shape) for x in found))
-    return found, Tried(rows, tried.enough)
+    return found, Tried(rows)
 
 
 def torus_path(
