@@ -269,6 +269,30 @@ def test_what_cannot_be_is_reported():
     assert first.startswith(f"wrap surface {surface.name!r} has the size -")
 
 
+def test_the_size_of_a_sphere_is_its_radius():
+    path = eb.Path(
+        "string",
+        [eb.PathPoint("ground", (0.0, 0.2, 0.01)), eb.PathPoint("link", (0.01, -0.2, 0.0))],
+        [eb.Wrap("ball")],
+    )
+    small, large = (
+        hinge([], []).with_muscles([path], [eb.WrapSphere("ball", "ground", radius)])
+        for radius in (0.03, 0.036)
+    )
+    edited = eqx.tree_at(
+        lambda m: m.paths.surface_size, small, replace_fn=lambda x: x.at[0, 0].set(0.036)
+    )
+    q = jnp.array([0.1])
+    lengths = [float(eb.path_lengths(model, q)[0]) for model in (small, large, edited)]
+    assert lengths[1] > lengths[0] + 1e-4
+    assert lengths[2] == lengths[1]
+
+
+def test_a_batch_of_poses_is_refused():
+    with pytest.raises(ValueError, match="check poses one by one"):
+        eb.check_paths(hinge([], []), np.zeros((5, 1)))
+
+
 def test_moving_point_out_of_range_names_the_unit():
     points = [
         eb.PathPoint("ground", (0.0, 0.1, 0.0)),

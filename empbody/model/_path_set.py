@@ -123,7 +123,7 @@ class PathSet(eqx.Module):
     """Surface frames' origins in their body frames (m)."""
     surface_rotation: Float[Array, "ns 3 3"]
     surface_size: Float[Array, "ns 3"]
-    """Cylinder: radius, length, 0; sphere: radius three times; ellipsoid: semi-axes;
+    """Cylinder: radius, length, 0; sphere: radius, 0, 0; ellipsoid: semi-axes;
     torus: tube radius, ring radius, 0 (m)."""
     layout: PathLayout = eqx.field(static=True)
     tables: tuple[PathTable, ...] = ()
@@ -353,7 +353,7 @@ def _size(where: str, surface: Surface) -> Any:
         length = _path_checks.positive(f"length of {where}", surface.length, finite=False)
         return _join([radius, length, 0.0])
     if isinstance(surface, WrapSphere):
-        return _join([_path_checks.positive(f"radius of {where}", surface.radius)] * 3)
+        return _join([_path_checks.positive(f"radius of {where}", surface.radius), 0.0, 0.0])
     if isinstance(surface, WrapEllipsoid):
         axes = _path_checks.vector(f"dimensions of {where}", surface.dimensions)
         return _join(

@@ -14,6 +14,7 @@ from ._block import Block, Found, Slot
 from ._block_crowd import contacts
 from ._block_links import block_frames
 from ._numbers import JointNumbers, PathNumbers, Structure
+from ._plan import KINDS
 from ._rounds import Row
 from ._squeeze import Stretched, slopes
 from ._surfaces import slot_sizes
@@ -47,8 +48,7 @@ class _Program:
         self._moving[[point for point, _ in layout.moving]] = np.arange(len(layout.moving))
         depth = max(len(candidates) for candidates in plan.before)
         self._before = np.array([[*c, *[c[-1]] * (depth - len(c))] for c in plan.before])
-        kinds = np.array([surface.kind for surface in layout.surfaces])
-        self._kind = (kinds == "cylinder") + 2 * (kinds == "torus")
+        self._kind = np.array([KINDS.index(surface.kind) for surface in layout.surfaces])
         self._slot_surface = np.array([slot.surface for slot in plan.slots])
         self._slot_row = np.array(plan.rows)
         self._units = np.array([layout.unit_of(point) for point in plan.stretches])
@@ -123,8 +123,7 @@ class _Program:
         kind = known(self._kind, surface)
         size, half = slot_sizes(
             take(self.given.size, surface, pose),
-            (kind == 1)[None],
-            (kind == 2)[None],
+            *((kind == KINDS.index(name))[None] for name in ("cylinder", "sphere", "torus")),
         )
         return Slot(
             centre=column[:3],

@@ -84,7 +84,8 @@ def check_paths(model: Model, q: Float[Array, " nq"] | np.ndarray | list[float])
     """
     here = np.asarray(q, dtype=float)
     if here.shape != (model.nq,):
-        raise ValueError(f"q has shape {here.shape}; {model.nq} coordinates are expected")
+        remedy = "; check poses one by one" if here.ndim > 1 else ""
+        raise ValueError(f"q has shape {here.shape}; {model.nq} coordinates are expected{remedy}")
     found = [*_impossible(model), *out_of_range(model, here)]
     if found and not np.isfinite(here).all():
         return tuple(found)

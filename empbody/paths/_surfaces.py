@@ -277,12 +277,15 @@ class Surfaces(eqx.Module):
 
 
 def slot_sizes(
-    size: Float[Array, "3 *batch"], cylinder: Bool[Array, "*#batch"], torus: Bool[Array, "*#batch"]
+    size: Float[Array, "3 *batch"],
+    cylinder: Bool[Array, "*#batch"],
+    sphere: Bool[Array, "*#batch"],
+    torus: Bool[Array, "*#batch"],
 ) -> tuple[Float[Array, "3 *batch"], Float[Array, "*batch"]]:
     """`Surfaces.size` and `Surfaces.half` from the numbers in a model."""
     one = jnp.ones_like(size[0])
-    second = jnp.where(cylinder, size[0], size[1])
-    third = jnp.where(cylinder | torus, one, size[2])
+    second = jnp.where(cylinder | sphere, size[0], size[1])
+    third = jnp.where(cylinder | torus, one, jnp.where(sphere, size[0], size[2]))
     half = 0.5 * jnp.minimum(jnp.where(cylinder, size[1], one), _LONG)
     return jnp.stack([size[0], second, third]), half
 

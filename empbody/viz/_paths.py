@@ -122,6 +122,7 @@ def wire_frame(kind: str, size: np.ndarray) -> np.ndarray:
         out = size[1] + size[0] * np.cos(tube)
         parts = out * np.cos(turn), out * np.sin(turn), size[0] * np.sin(tube)
     else:
+        size = np.repeat(size[0], 3) if kind == "sphere" else size
         tilt = np.linspace(-0.5 * np.pi, 0.5 * np.pi, 13)[None]
         flat = np.cos(tilt)
         parts = flat * np.cos(turn) * size[0], flat * np.sin(turn) * size[1], size[2] * np.sin(tilt)
