@@ -11,6 +11,7 @@ from scipy.integrate import solve_ivp
 
 from empbody.paths._circle import wound
 from empbody.paths._ellipsoid import ellipsoid_path
+from empbody.paths._shooting import aim, chain_start, corrected, frame_of, rotate, shoot
 from empbody.paths._torus import torus_contact, torus_inside, torus_path
 
 BODIES = (
@@ -117,6 +118,28 @@ def test_ellipsoid_geodesic(ratio, steps, tolerance):
     s = np.asarray(axes)
     np.testing.assert_allclose(np.sum((path.p / s) ** 2, 0), 1, rtol=1e-13)
     check_string(path, a, b, lambda x: x / s**2, lambda x, v: v / s**2, tolerance)
+
+
+def test_length_of_a_shot_that_misses():
+    """Right to third order, which is why a shot need not be quite on target."""
+    a, b, axes = ellipsoid_cases(128)
+    f = frame_of(a, b, axes, half_way(a, b))
+
+    @jax.jit
+    def shot(c, d, tau):
+        return shoot(f, aim(f, c, d), tau, 8)
+
+    c, d, tau = chain_start(f)
+    for _ in range(12):
+        c, d, tau = corrected(shot(c, d, tau), c, d, tau)
+    length = shot(c, d, tau).length
+
+    def error(miss):
+        return np.abs(shot(*rotate(c, d, jnp.asarray(miss)), tau * (1 + miss)).length - length)
+
+    large, small = (np.quantile(error(miss), 0.9) for miss in (1e-2, 1e-3))
+    assert large > 1e-9
+    assert small < 2e-3 * large
 
 
 def test_sphere_is_closed_form():
