@@ -42,6 +42,9 @@ the length the cube."""
 _HURRIED, _WARM = 6, 3
 """Passes where a first approximation is enough, and from a solution nearby. With fewer, strings
 over several surfaces sometimes lose one of them."""
+_ROUGH, _ROUGHLY = 1e-2, 0.5
+"""Angle that the last pass may correct where a first approximation is enough, and what
+`converged` is then."""
 _FEW = 3
 """So few steps of integration that coarse passes with fewer save nothing."""
 _TURN = 0.5
@@ -55,7 +58,7 @@ class _Solution(NamedTuple):
     p: Array
     q: Array
     length: Array
-    converged: Array  # 1, 0, or -1 where it is not even near
+    converged: Array  # 1, _ROUGHLY, 0, or -1 where it is not even near
 
 
 def _pack(x: _Solution) -> Array:
@@ -96,8 +99,11 @@ def _unknown(on: Array, dtype: jnp.dtype) -> Array:
     return rows.at[12].set(jnp.where(on, -1, 1))
 
 
-def _solve_block(columns: Array, fresh: Array, steps: int, passes: int) -> Array:
-    """Shoot and correct, first with few steps, until all have converged; what has, stays.
+def _solve_block(
+    columns: Array, fresh: Array, steps: int, passes: int, hurried: bool = False
+) -> Array:
+    """Shoot and correct, first with few steps, until all have converged, or roughly so if
+    `hurried`; what has, stays.
 
     Those that are not `fresh` hold the solution of a problem nearby."""
     given, rows = columns[:12], columns[12:]
@@ -108,7 +114,7 @@ def _solve_block(columns: Array, fresh: Array, steps: int, passes: int) -> Array
     )
     # Those that are near are soon found.
     begun = jnp.where(new, _PASSES[1] - passes, _PASSES[1] - _WARM).astype(int)
-    step = functools.partial(_again, f, steps=steps)
+    step = functools.partial(_again, f, steps=steps, hurried=hurried)
     return lax.while_loop(_goes_on, lambda loop: step(*loop), (begun, rows))[1]
 
 
@@ -126,7 +132,9 @@ def _goes_on(loop: tuple) -> Array:
     return (loop[0] < _PASSES[1]) & jnp.any(loop[1][12] <= 0)
 
 
-def _again(f: Frame, count: Array, rows: Array, *, steps: int) -> tuple[Array, Array]:
+def _again(
+    f: Frame, count: Array, rows: Array, *, steps: int, hurried: bool = False
+) -> tuple[Array, Array]:
     """One shot more."""
     tolerance = max(_TOLERANCE, 1e3 * float(jnp.finfo(rows.dtype).eps))
     old = _unpack(rows)
@@ -141,6 +149,9 @@ def _again(f: Frame, count: Array, rows: Array, *, steps: int) -> tuple[Array, A
     end = arrival(f, shot)
     p, q = launch(f, c, d)[0] * f.s, land(f, end[0], end[1])[0] * f.s
     state = jnp.where(fine, good.astype(tau.dtype), near.astype(tau.dtype) - 1)
+    if hurried:
+        roughly = fine & ~good & shot.stable & (error < _ROUGH)
+        state = jnp.where(roughly, jnp.asarray(_ROUGHLY, state.dtype), state)
     new = _pack(_Solution(jnp.stack([c, d]), jnp.stack(end), tau, p, q, shot.length, state))
     # A hopeless string may overflow: its last finite state stays, not converged.
     lost = ~jnp.all(jnp.isfinite(new), axis=0)
@@ -208,7 +219,7 @@ def ellipsoid_block(
     rows = rows.at[12].set(jnp.where(flat_on, jnp.where(fresh, -1, 0), 1))
     passes = _HURRIED if hurried else _PASSES[1]
     columns = jnp.concatenate([flat, rows])
-    rows = _solve_block(columns, fresh, steps, passes).reshape(13, *on.shape)
+    rows = _solve_block(columns, fresh, steps, passes, hurried).reshape(13, *on.shape)
     found = _geodesic(rows, given[0], given[1], on, wanted)
     return found, Tried(jnp.where(on[None], rows, tried.rows))
 
@@ -308,7 +319,7 @@ def _cut(
     p: Array, q: Array, arc: Array, length: Array, converged: Array, on: Array, wanted: Array
 ) -> Geodesic:
     # Where the straight line clears the surface there is no arc but a negative one.
-    found = jnp.where(on, (converged > 0) & (arc >= -1e-9 * length), ~wanted)
+    found = jnp.where(on, (converged > _ROUGHLY) & (arc >= -1e-9 * length), ~wanted)
     p, q, arc, length = (
         jnp.where(jnp.broadcast_to(on, x.shape), x, 0) for x in (p, q, arc, length)
     )
