@@ -259,6 +259,34 @@ def test_a_string_over_ball_and_egg_keeps_both():
     assert jnp.abs(jnp.diff(length, 2)).max() < 1e-8
 
 
+def test_gradients_are_of_the_string_that_is_found():
+    """Past the centre of an ellipsoid the string stays on one side though the other has become
+    shorter, and a one-sided ball holds it where a little more would slip off."""
+    egg = eb.WrapEllipsoid("egg", "ground", (0.02, 0.03, 0.025), translation=(0.005, -0.09, 0))
+    ball = eb.WrapSphere("ball", "ground", 0.018, translation=(0.005, -0.3, 0), quadrant="+x")
+    points = [
+        eb.PathPoint("ground", (0.01, 0, 0.002)),
+        eb.PathPoint("fore", (0.012, -0.05, 0.003)),
+    ]
+    fore = eb.Body(
+        "fore", "ground", eb.Revolute((0, 0, 1), (0, -0.3, 0)), 1, (0, -0.1, 0), (0.1, 0.1, 0.1)
+    )
+    path = eb.Path("string", points, [eb.Wrap("egg"), eb.Wrap("ball")])
+    model = eb.Model.build(("angle",), [fore], muscles=[path], surfaces=[egg, ball])
+    q, h = jnp.array([-0.2]), 1e-6
+
+    def length(place):
+        moved = model.paths.location.at[1].set(place)
+        return eb.path_lengths(eqx.tree_at(lambda m: m.paths.location, model, moved), q)[0]
+
+    place = model.paths.location[1]
+    around = place[None] + h * jnp.concatenate([jnp.eye(3), -jnp.eye(3)])
+    more, less = jax.jit(jax.vmap(length))(around).reshape(2, 3)
+    got = jax.jit(jax.grad(length))(place)
+    np.testing.assert_allclose(got, (more - less) / (2 * h), rtol=0, atol=1e-6)
+    assert jnp.linalg.norm(got) == pytest.approx(1.0, abs=1e-9)
+
+
 def test_what_cannot_be_is_reported():
     """A pose that is no number, and a size that was edited to none."""
     model = side_by_side(["sphere"])

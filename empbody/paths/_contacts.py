@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from ..native import Program
+from ._balance_rates import solve_rates
 from ._block import BLOCK, SAME, Slot
 from ._block_crowd import block_contacts
 from ._compact import block_size, work_list
@@ -207,12 +208,9 @@ def _neighbour(points: Array, slot: Array, spare: Array) -> Array:
     return jnp.where((slot >= 0)[None], there, spare)
 
 
-_DERIVATIVE_ROUNDS = 20
-
-
 @_touches.def_jvp
 def _touches_jvp(primals, tangents):
-    """Implicit: the derivative of a fixed point is a fixed point of the derivative."""
+    """Implicit: rates of tangent points follow those of their neighbours."""
     surfaces, begins, ends, _, plan = primals
     found: Touches = _touches(*primals)
     floats, rest = eqx.partition(surfaces, eqx.is_inexact_array)
@@ -226,21 +224,24 @@ def _touches_jvp(primals, tangents):
         surfaces = eqx.combine(floats, rest)
         left = surfaces.left(surfaces.local(begins), surfaces.local(ends), found.second)
         before, after = (surfaces.local(x) for x in sides(begins, ends, p, q))
-        new = surfaces.contact(before, after, left, found.on, Differentiable())
+        # The same string again, be it the longer of two that pull tight.
+        lies = surfaces.local(found.p) + surfaces.local(found.q)
+        new = surfaces.contact(before, after, left, found.on, Differentiable(), lies)
         new = surfaces.world(new.p), surfaces.world(new.q), new.arc
         return tuple(jnp.where(jnp.broadcast_to(found.on, x.shape), x, 0.0) for x in new)
 
     given = (floats, begins, ends)
     moved = _filled(given, (tangents[0], tangents[1], tangents[2]))
     _, push = jax.linearize(once, *given, found.p, found.q)
+    none = jax.tree.map(jnp.zeros_like, moved)
     dp, dq, darc = push(*moved, jnp.zeros_like(found.p), jnp.zeros_like(found.q))
     if plan.crowded:
 
-        def again(rates, _):
-            return push(*moved, rates[0], rates[1]), None
+        def follow(rates: Array) -> Array:
+            return jnp.concatenate(push(*none, rates[:3], rates[3:])[:2])
 
-        rates, _ = jax.lax.scan(again, (dp, dq, darc), length=_DERIVATIVE_ROUNDS)
-        dp, dq, darc = rates
+        rates = solve_rates(follow, jnp.concatenate([dp, dq]), np.asarray(plan.rows))
+        dp, dq, darc = push(*moved, rates[:3], rates[3:])
     before, after = sides(moved[1], moved[2], dp, dq)
     rates = Touches(None, None, dp, dq, darc, before, after, None, None, None)  # pyright: ignore
     return found, rates

@@ -235,8 +235,12 @@ class Surfaces(eqx.Module):
         left: Left,
         wanted: Bool[Array, "*batch"],
         kernels: "Kernels",
+        lies: Float[Array, "3 *batch"] | None = None,
     ) -> Contact:
-        """Strings from a to b (in the surfaces' frames), where wanted."""
+        """Strings from a to b (in the surfaces' frames), where wanted.
+
+        Over an ellipsoid a string `lies`, seen from its centre, in that direction if it is
+        known; else it takes the shorter way."""
         circle = wound(self.round(a) - left.shift, self.round(b) - left.shift, *left[1:])
         on = self._or_torus(a, b, circle.on) & wanted
         p, q = (circle.p + left.shift) * self.size, (circle.q + left.shift) * self.size
@@ -248,7 +252,8 @@ class Surfaces(eqx.Module):
             q = q.at[2].set(jnp.where(self.cylinder, last, q[2]))
             arc = jnp.where(self.cylinder, arc * jnp.sqrt(1.0 + rise * rise), arc)
         if "ellipsoid" in self.has:
-            middle, hint = left.shift * self.size, (circle.p + circle.q) * self.size
+            middle = left.shift * self.size
+            hint = (circle.p + circle.q) * self.size if lies is None else lies - 2.0 * middle
             here, size, scale, start, end, hint, middle = self._cut(
                 "ellipsoid", on & self.ellipsoid, self.size, left.scale, a, b, hint, middle
             )
