@@ -13,6 +13,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int
 
+from ._geometry import sums
+
 _STEPS, _RESTARTS = 9, 2
 """Two tangent points of two surfaces, or four of three, each in two directions, and one more;
 the second time removes rounding."""
@@ -39,11 +41,10 @@ def _shortest(
 ) -> Rates:
     """GMRES from zero, without stopping early."""
     number = int(stretch.max()) + 1
-    members = jnp.asarray(np.arange(number)[:, None] == stretch[None], right.dtype)
 
     def inner(x: Array, y: Array) -> Array:
         """Products (..., stretches, lanes), stretch by stretch."""
-        return jnp.einsum("gn,...cnl->...gl", members, x * y)
+        return sums(jnp.sum(x * y, axis=-3), stretch.tolist(), number)
 
     def unit(x: Rates, least: float) -> tuple[Rates, Array]:
         size = jnp.sqrt(inner(x, x))

@@ -1,5 +1,6 @@
 """Path points and surfaces in the ground frame, for all lanes."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
@@ -154,6 +155,19 @@ def placed_points(
 def pick(values: Shaped[Array, "... n lanes"], rows: Any) -> Shaped[Array, "... m lanes"]:
     """Some rows of the last axis but one."""
     return values.at[..., np.asarray(rows, dtype=int), :].get(mode="promise_in_bounds")
+
+
+def sums(values: Array, owner: Sequence[int], count: int) -> Array:
+    """Sums of rows (last axis but one) that have the same owner."""
+    rows = [[k for k, o in enumerate(owner) if o == number] for number in range(count)]
+    width = max((len(row) for row in rows), default=0)
+    padded = jnp.concatenate([values, jnp.zeros_like(values[..., :1, :])], axis=-2)
+    table = np.full((max(width, 1), count), values.shape[-2])
+    for number, row in enumerate(rows):
+        table[: len(row), number] = row
+    spread = pick(padded, table.reshape(-1))
+    shape = (*values.shape[:-2], *table.shape, values.shape[-1])
+    return jnp.sum(spread.reshape(shape), axis=-3)
 
 
 def moving_locations(

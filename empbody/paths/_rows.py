@@ -19,7 +19,7 @@ from ..native import Program
 from ..rhythms import Jet
 from ._block import BLOCK
 from ._block_pulls import block_rows
-from ._geometry import Frames, LanePaths, placed_points, surface_frames
+from ._geometry import Frames, LanePaths, placed_points, sums, surface_frames
 from ._numbers import (
     JointNumbers,
     PathNumbers,
@@ -28,7 +28,7 @@ from ._numbers import (
     numbers_of,
     with_frames,
 )
-from ._string import Strings, pulls, strings_of, sums, unit_lengths
+from ._string import Strings, pulls, strings_of, unit_lengths
 
 Rows = Float[Array, "rows nm lanes"]
 

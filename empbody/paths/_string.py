@@ -1,11 +1,9 @@
 """The strings themselves: lengths of all units, and the forces of unit tension."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from ..model import Model, PathLayout
@@ -17,6 +15,7 @@ from ._geometry import (
     SurfaceFrames,
     path_points,
     pick,
+    sums,
     surface_frames,
 )
 from ._given import Touches
@@ -92,19 +91,6 @@ def _touched(plan: Plan, t: Touches) -> Bool[Array, "nt lanes"]:
     """Whether any surface lifts each stretch."""
     first = jnp.where(t.first, 1.0, 0.0)[None]
     return sums(first, plan.rows, len(plan.stretches))[0] > 0.5
-
-
-def sums(values: Array, owner: Sequence[int], count: int) -> Array:
-    """Sums of rows (last axis but one) that have the same owner."""
-    rows = [[k for k, o in enumerate(owner) if o == number] for number in range(count)]
-    width = max((len(row) for row in rows), default=0)
-    padded = jnp.concatenate([values, jnp.zeros_like(values[..., :1, :])], axis=-2)
-    table = np.full((max(width, 1), count), values.shape[-2])
-    for number, row in enumerate(rows):
-        table[: len(row), number] = row
-    spread = pick(padded, table.reshape(-1))
-    shape = (*values.shape[:-2], *table.shape, values.shape[-1])
-    return jnp.sum(spread.reshape(shape), axis=-3)
 
 
 class Pulls(NamedTuple):
