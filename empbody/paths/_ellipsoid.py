@@ -47,8 +47,8 @@ _ROUGH, _ROUGHLY = 1e-2, 0.5
 `converged` is then."""
 _FEW = 3
 """So few steps of integration that coarse passes with fewer save nothing."""
-_TURN = 0.5
-"""Angle that one step of integration may turn."""
+_TURN, _LEAST = 0.5, 0.1
+"""Angle that one step of integration turns, and steps at least."""
 
 
 class _Solution(NamedTuple):
@@ -140,9 +140,9 @@ def _again(
     old = _unpack(rows)
     start = aim(f, old.start[0], old.start[1])
     turns = jnp.where(old.converged > 0, 0, jnp.sqrt(start.energy) * old.tau)
-    enough = jnp.clip(jnp.ceil(jnp.max(turns) / _TURN), 1, steps).astype(int)
+    enough = jnp.clip(jnp.max(turns) / _TURN, _LEAST, steps)
     fine = jnp.all(old.converged >= 0) | (count == _PASSES[0]) | (enough <= _FEW)
-    shot = shoot(f, start, old.tau, jnp.where(fine, enough, (enough + 2) // 3))
+    shot = shoot(f, start, old.tau, jnp.where(fine, enough, enough / 3))
     error = jnp.maximum(jnp.abs(shot.short), jnp.abs(shot.turn))
     good, near = shot.stable & (error < tolerance), shot.stable & (error < _NEAR)
     c, d, tau = corrected(shot, old.start[0], old.start[1], old.tau)

@@ -15,6 +15,7 @@ the Jacobian of the shot exact. Source: H. Knörrer, J. reine angew. Math. 334 (
 integrator of order 6: S. Blanes, P. C. Moan, J. Comput. Appl. Math. 142 (2002) 313-330.
 """
 
+import functools
 import math
 from typing import NamedTuple
 
@@ -139,7 +140,8 @@ def land(f: Frame, c: Array, d: Array) -> tuple[Array, Array]:
 
 
 def _fly(n: Array, p: Array, k: Array, energy: Array, steps: int | Array):
-    """Integrate (normal, neighbour's distance) and ∫n² over `steps` steps of unit length.
+    """Integrate (normal, neighbour's distance) and ∫n² over `steps` steps of unit length, the
+    last one shorter unless that is an integer.
 
     The normal is in units in which J Σ n²/S² is half the sum of its squares: each stage waits
     for the one before, and this is one product less to wait for."""
@@ -147,7 +149,7 @@ def _fly(n: Array, p: Array, k: Array, energy: Array, steps: int | Array):
     drift = jnp.asarray((*_DRIFT[1:-1], 2 * _DRIFT[-1]), n.dtype)
     kick = jnp.asarray(_KICK, n.dtype)
 
-    def stage(state, constants):
+    def stage(k, energy, state, constants):
         (n, p, total), (kick, drift) = state, constants
         square = n[:3] * n[:3]
         # Two halves and what does not need m, so that little has to wait for the rest.
@@ -157,14 +159,23 @@ def _fly(n: Array, p: Array, k: Array, energy: Array, steps: int | Array):
         return (n + drift * p, p, total + kick * square), None
 
     state = n + _DRIFT[0] * p, p, jnp.zeros_like(n[:3])
+    whole = functools.partial(stage, k, energy)
     if isinstance(steps, int):
         # XLA is quicker with one loop; its turns are what takes time.
         every = jnp.tile(kick, steps), jnp.tile(drift, steps)
-        (n, p, total), _ = lax.scan(stage, state, every)
-    else:
-        step = lambda _, state: lax.scan(stage, state, (kick, drift))[0]  # noqa: E731
-        n, p, total = lax.fori_loop(0, steps, step, state)
-    return n - _DRIFT[0] * p, p, total
+        (n, p, total), _ = lax.scan(whole, state, every)
+        return n - _DRIFT[0] * p, p, total
+    before = jnp.ceil(steps) - 1
+    step = lambda _, state: lax.scan(whole, state, (kick, drift))[0]  # noqa: E731
+    n, p, total = lax.fori_loop(0, before.astype(int), step, state)
+    # The last step in its own unit of length.
+    part = steps - before
+    square = part * part
+    n, p = part * (n - _DRIFT[0] * p), square * p
+    last = functools.partial(stage, square * k, square * energy)
+    state = n + _DRIFT[0] * p, p, part * total
+    (n, p, total), _ = lax.scan(last, state, (kick, drift))
+    return (n - _DRIFT[0] * p) / part, p / square, total / part
 
 
 def aim(f: Frame, c: Array, d: Array) -> Aim:
@@ -185,7 +196,10 @@ def aim(f: Frame, c: Array, d: Array) -> Aim:
 
 
 def shoot(f: Frame, at: Aim, tau: Array, steps: int | Array) -> Shot:
-    """Follow the geodesic for `tau`, and how to correct that and the azimuth."""
+    """Follow the geodesic for `tau`, and how to correct that and the azimuth.
+
+    `steps` of integration need not be an integer (`_fly`): what is left of error is continuous
+    in it, so that no length jumps where one step more is taken."""
     s, inverse = f.s, f.inverse
     y, us, g, n, v, pace, energy, eta, eta_rate = at
     h = tau / steps
