@@ -13,7 +13,7 @@ from jax import lax
 from jaxtyping import Array, Float, Int
 
 from ..native import refilled, side_by_side
-from ._block import Block, Found, Kinds, Slot, contacts_alone, nothing
+from ._block import SAME, Block, Found, Kinds, Slot, contacts_alone, nothing
 from ._crowd import holding_depth, may_join, seats_of, without_third
 from ._geodesic import Tried
 from ._given import Given
@@ -49,10 +49,11 @@ def block_contacts(plan: Plan, slots: Slot, count: Index) -> Float[Array, "13 ns
 
 class _Line:
     """Rows of the list of stretches that are borne: who is ahead, the bearer, who is behind,
-    which of the two hold the string (1 or -1, else 0), the pose, the crowded stretch, and who
-    makes the string longest."""
+    which of the two hold the string (1 or -1, else 0), the pose, the crowded stretch, who
+    makes the string longest, and who is worth a try the other way round (1 for the bearer, 2
+    for the one that joins)."""
 
-    ahead, bearer, behind, early, _, late, pose, stretch, longest, count = range(10)
+    ahead, bearer, behind, early, _, late, pose, stretch, longest, tries, count = range(11)
 
 
 def contacts(block: Block) -> Found:
@@ -91,7 +92,7 @@ def _together(block: Block, found: Found) -> Found:
 
     def note(r: Index, pose: Index, lists: tuple) -> tuple:
         longest = take(bearers, r, pose)[0]
-        line = [none - 1, longest, none - 1, none, none, none, pose, r, longest]
+        line = [none - 1, longest, none - 1, none, none, none, pose, r, longest, none]
 
         def enter(lists: tuple) -> tuple:
             borne, m = lists
@@ -102,9 +103,10 @@ def _together(block: Block, found: Found) -> Found:
     borne = lax.empty((_Line.count, room + 1), jnp.int32)
     borne, m = poses.in_turn(0, number, note, (borne, none))
     borne, holds = _holding(block, found, seats, borne, m)
-    borne = _joining(block, found, seats, borne, m, holds)
+    borne, depths = _joining(block, found, seats, borne, m, holds)
+    borne = _trying(block, found, seats, borne, m, depths)
     second, rows = found.second, found.rows
-    for mixture in _mixtures(block.plan):
+    for mixture in _mixtures(block.plan, block.sided):
         listed = _meetings(block, borne, m, mixture)
         on, second, rows = _balanced(block, *listed, mixture, (on, second, rows))
     return Found(on, second, rows, found.share)
@@ -186,8 +188,9 @@ def _holding(
 
 def _joining(
     block: Block, found: Found, seats: np.ndarray, borne: Array, m: Index, holds: Array
-) -> Array:
-    """Those that are borne, with who joins."""
+) -> tuple[Array, Array]:
+    """Those that are borne, with who joins; and how much longer that makes the string, ahead
+    and behind."""
     dtype, width, room = block.dtype, seats.shape[1], borne.shape[1]
     none = jnp.zeros((), jnp.int32)
 
@@ -242,7 +245,55 @@ def _joining(
         return borne, put(best, behind, line, jnp.maximum(depth, most))
 
     best = jnp.zeros((2, room), dtype)
-    return counted(0, n, join, (borne, best))[0]
+    return counted(0, n, join, (borne, best))
+
+
+def _trying(
+    block: Block, found: Found, seats: np.ndarray, borne: Array, m: Index, depths: Array
+) -> Array:
+    """Those that are borne, with who is worth a try the other way round."""
+    none = jnp.zeros((), jnp.int32)
+    kinds = np.asarray(block.plan.kinds)
+    may, slips = ~block.sided & (kinds != "torus"), kinds != "cylinder"
+    pairs = np.array([len(group) == 2 and may[list(group)].all() for group in block.plan.crowded])
+    if not pairs.any():
+        return borne
+
+    def note(line: Index, lists: tuple) -> tuple:
+        tasks, n = lists
+        own = entry(borne, line)
+        ahead, behind = own[_Line.ahead] >= 0, own[_Line.behind] >= 0
+        here = (ahead != behind) & (known(pairs, own[_Line.stretch]) > 0)
+        return put_entry(tasks, n, line[None]), n + here
+
+    tasks, n = counted(0, m, note, (lax.empty((1, borne.shape[1]), jnp.int32), none))
+
+    def look(t: Index, tries: Array) -> Array:
+        line = entry(tasks, t)[0]
+        own = entry(borne, line)
+        bearer, pose, ahead = own[_Line.bearer], own[_Line.pose], own[_Line.ahead] >= 0
+        joins = jnp.where(ahead, own[_Line.ahead], own[_Line.behind])
+        touch = take(found.rows, bearer, pose)
+        depth = jnp.where(ahead, *entry(depths, line))
+        way = none
+        for k, bit in ((bearer, 1), (joins, 2)):
+            surfaces, slot = block.slot(k, pose)
+            begin, end = slot.begin, slot.end
+            if bit == 2:
+                begin = jnp.where(ahead, begin, touch[Row.q])
+                end = jnp.where(ahead, touch[Row.p], end)
+            back = surfaces.way_back(surfaces.local(begin), surfaces.local(end))[0]
+            way = way + bit * (back < 3.0 * depth).astype(jnp.int32)
+        both = (way > 0) & (take(found.on, joins, pose)[0] > 0.5)
+        both = both & ((known(slips, bearer) > 0) | (known(slips, joins) > 0))
+        return put_entry(tries, t, (way + 4 * both)[None])
+
+    tries = side_by_side(n, look, lax.empty((1, borne.shape[1]), jnp.int32))
+
+    def write(t: Index, borne: Array) -> Array:
+        return put(borne, none + _Line.tries, entry(tasks, t)[0], entry(tries, t))
+
+    return counted(0, n, write, borne)
 
 
 class _Mixture(NamedTuple):
@@ -253,26 +304,43 @@ class _Mixture(NamedTuple):
     one_of: Kinds
     """Those of which there must be one; any, if none is named."""
     seats: int
+    free: bool
+    """Whether nothing but the string's own length may say where it lies, on some stretch."""
+    turns: bool
+    """Whether there are cylinders with two ways."""
 
 
-def _mixtures(plan: Plan) -> list[_Mixture]:
+def _mixtures(plan: Plan, sided: np.ndarray) -> list[_Mixture]:
     """The costly kinds are kept apart: who has none of them need not wait for them. So are
     strings over three surfaces, which are rare."""
     every = tuple(dict.fromkeys(plan.kinds))
+    kinds = np.asarray(plan.kinds)
+
+    def mixture(known: Kinds, one_of: Kinds, seats: int) -> _Mixture:
+        groups = [
+            list(group)
+            for group in plan.crowded
+            if len(group) >= seats and (not one_of or np.isin(kinds[list(group)], one_of).any())
+        ]
+        free = any(not (sided[group] | (kinds[group] == "torus")).any() for group in groups)
+        turns = any((~sided[group] & (kinds[group] == "cylinder")).any() for group in groups)
+        return _Mixture(known, one_of, seats, free, turns)
+
     cheap = tuple(kind for kind in every if kind in ("cylinder", "sphere"))
-    out = [_Mixture(cheap, (), 2)] if cheap else []
+    out = [mixture(cheap, (), 2)] if cheap else []
     for kind in ("ellipsoid", "torus"):
         if kind in every:
-            out.append(_Mixture((*(out[-1].kinds if out else ()), kind), (kind,), 2))
+            out.append(mixture((*(out[-1].kinds if out else ()), kind), (kind,), 2))
     if any(len(group) > 2 for group in plan.crowded):
-        out.append(_Mixture(every, (), 3))
+        out.append(mixture(every, (), 3))
     return out
 
 
 def _meetings(block: Block, borne: Array, m: Index, mixture: _Mixture) -> tuple[Array, Index]:
     """Stretches that several surfaces bear, of one mixture: slots, in the string's order; which
-    of them hold it, as bits; pose; seat of the bearer; and the longest."""
-    kinds, one_of, seats = mixture
+    of them hold it, as bits; pose; seat of the bearer; the longest; seats that are begun the
+    other way round, as bits; and how many such tries of the same come after it, -1 for those."""
+    kinds, one_of, seats = mixture[:3]
     named = np.array(block.plan.kinds)
     inside, needed = np.isin(named, kinds), np.isin(named, one_of)
     none = jnp.zeros((), jnp.int32)
@@ -293,8 +361,6 @@ def _meetings(block: Block, borne: Array, m: Index, mixture: _Mixture) -> tuple[
         three = jnp.stack([ahead, bearer, behind, early + 4 * late])
         two = jnp.stack([bearer, behind, none - 1, 2 * late])
         row = jnp.where(has > 0, three, two)
-        rest = jnp.stack([pose, has, longest])
-        joined = put_entry(joined, count, jnp.concatenate([row, rest]))
         both = (ahead >= 0) & (behind >= 0)
         here = both if seats == 3 else ((ahead >= 0) | (behind >= 0)) & ~both
         slots = [ahead, bearer, behind]
@@ -303,9 +369,26 @@ def _meetings(block: Block, borne: Array, m: Index, mixture: _Mixture) -> tuple[
         if one_of:
             some = [(slot >= 0) & (known(needed, jnp.maximum(slot, 0)) > 0) for slot in slots]
             here = here & (some[0] | some[1] | some[2])
-        return joined, count + here
+        tries = own[_Line.tries]
+        worth = [((tries & way) == way) & (tries > 0) & here for way in (1, 2, 3, 4, 4)]
+        more = sum(x.astype(jnp.int32) for x in worth)
+        for way, enters in enumerate((here, *worth)):
+            back = (0, 1, 2, 3, 0, 2)[way]
+            back = jnp.where(has > 0, (back & 1) * 2 + back // 2, back)
+            starts = has if way < 4 else 1 - has
+            rest = jnp.stack([pose, starts, longest, back, more if way == 0 else none - 1])
+            joined = put_entry(joined, count, jnp.concatenate([row, rest]))
+            count = count + enters
+            if not mixture.free or seats == 3:
+                break
+        return joined, count
 
-    return counted(0, m, note, (lax.empty((7, borne.shape[1]), jnp.int32), none))
+    width = _TRIES if mixture.free and seats == 2 else 1
+    room = width * borne.shape[1]
+    return counted(0, m, note, (lax.empty((_JOINED, room), jnp.int32), none))
+
+
+_JOINED, _TRIES = 9, 6
 
 
 def _balanced(
@@ -318,46 +401,63 @@ def _balanced(
     def end(t: Index, state: tuple[Problem, Settling], answers: Array) -> Array:
         problem, settling = state
         slots = entry(joined, t)[:seats, None]
-        return put_entry(answers, t, rows_of(problem.seats, slots, settling.found(problem)))
+        rows = rows_of(problem.seats, slots, settling.found(problem), True)
+        rows = jnp.concatenate([rows, problem.second[None].astype(rows.dtype)])
+        return put_entry(answers, t, rows)
 
     answers = refilled(
         n,
         lambda t: _joined(block, rows, second, entry(joined, t), mixture),
         lambda state: state[1].goes_on(),
-        lambda state: (state[0], state[1].again(state[0], _one_by_one)),
+        lambda state: (state[0], state[1].again(state[0], _one_by_one, mixture.free)),
         end,
-        lax.empty((Row.count, seats, joined.shape[1]), block.dtype),
+        lax.empty((Row.count + 1, seats, joined.shape[1]), block.dtype),
     )
 
     def seat(t: Index, tables: tuple) -> tuple:
         on, second, rows = tables
-        *row, bits, pose, own, longest = entry(joined, t)
+        *row, _, pose, own, longest, _, more = entry(joined, t)
         row = row[:seats]
         columns = entry(answers, t)
+        if mixture.free and seats == 2:
+            columns = lax.cond(more > 0, lambda: _shortest(answers, t, more), lambda: columns)
         bearer = jnp.where(own > 0, row[1], row[0])
         settled = jnp.where(own > 0, columns[Row.converged, 1], columns[Row.converged, 0]) > 0.5
         # Where no balance is found the longest holds the string alone, whoever was to bear it.
         left_out = [(slot == longest) & (columns[Row.on, n] < 0.5) for n, slot in enumerate(row)]
         alone = (bearer != longest) & (functools.reduce(jnp.logical_or, left_out) | ~settled)
         for number, slot in enumerate(row):
-            place, column = jnp.where(slot >= 0, slot, nobody), columns[:, number]
+            place = jnp.where((slot >= 0) & (more >= 0), slot, nobody)
+            column = columns[:, number]
             before = take(rows, place, pose)[:, 0]
             unsure = jnp.where(jnp.arange(Row.count) == Row.converged, 0.0, before)
             touches = jnp.where(alone, take(on, place, pose)[0], column[Row.on])
-            holds = jnp.where((bits & (1 << number)) > 0, 1.0, 0.0)
-            turned = take(second, place, pose)[0]
-            # A side holds the string on the surface that bears it, or in the way of that one.
-            turned = jnp.where(alone | (own == number), turned, holds.astype(block.dtype))
+            turned = jnp.where(alone, take(second, place, pose)[0], column[Row.count])
             on = put(on, place, pose, touches)
-            rows = put(rows, place, pose, jnp.where(alone, unsure, column))
+            rows = put(rows, place, pose, jnp.where(alone, unsure, column[: Row.count]))
             second = put(second, place, pose, turned)
         return on, second, rows
 
     return side_by_side(n, seat, tables)
 
 
+def _shortest(answers: Array, t: Index, more: Index) -> Array:
+    """The best of some tries: the shortest string."""
+    best = entry(answers, t)
+    for k in range(1, _TRIES):
+        new = entry(answers, jnp.where(more >= k, t + k, t))
+        settled, known = (jnp.all(x[Row.converged] > 0.5) for x in (new, best))
+        shorter = new[Row.long, 0] < best[Row.long, 0] - SAME
+        best = jnp.where(settled & (~known | shorter), new, best)
+    return best
+
+
 def _joined(
-    block: Block, rows: Array, second: Array, line: Int[Array, " 7"], mixture: _Mixture
+    block: Block,
+    rows: Array,
+    second: Array,
+    line: Int[Array, " 9"],
+    mixture: _Mixture,
 ) -> tuple[Problem, Settling]:
     """Two or three surfaces on one stretch, in the string's order, before they are solved
     together."""
@@ -377,7 +477,13 @@ def _joined(
     tried = Tried.nothing(wanted, block.dtype)
     alone = take(rows, bearer, pose)[: Row.long]
     ends = seats.begins[:, 0], seats.ends[:, 0]
-    problem = Problem(seats, seats.left(way), wanted, True, alone, own[None, None], *ends)
+    tries = (line[7] & jnp.asarray([1, 2, 4][:count], jnp.int32))[:, None] > 0
+    left = seats.left(way)
+    problem = Problem(seats, left, way, tries, wanted, True, alone, own[None, None], *ends)
+    if mixture.free or mixture.turns:
+        # Few have a choice of ways.
+        turns = jnp.any(seats.surfaces.firm & wanted) | jnp.any(tries)
+        problem = lax.cond(turns, problem.trying, lambda _: problem, tries)
     return problem, Settling.begun(problem, tried)
 
 

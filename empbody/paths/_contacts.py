@@ -112,7 +112,7 @@ def _contacts_by_blocks(plan: Plan, given: Slot) -> Float[Array, "13 ns lanes"]:
     order = jnp.concatenate([work.order, jnp.zeros(seats * room - work.order.shape[0], jnp.int32)])
     table = Table(order.reshape(room, seats).T, -(-work.total // seats), jnp.zeros((), dtype=bool))
     empty = jnp.zeros((Row.count, n, lanes), begins.dtype)
-    results = jnp.zeros((Row.count, seats, room), begins.dtype)
+    results = jnp.zeros((Row.count + 1, seats, room), begins.dtype)
     place = work.place.reshape(wanted.shape)
 
     def alone(results: Array) -> tuple[Array, Array]:
@@ -122,7 +122,7 @@ def _contacts_by_blocks(plan: Plan, given: Slot) -> Float[Array, "13 ns lanes"]:
         return _rows(*alone(solve_table(pick, table, empty, results, block)))
     none = jnp.full((len(plan.crowded), lanes), 0, jnp.int32)
     no = none < 0
-    seating = Seating(jnp.stack([none] * SEATS), none, jnp.stack([no, no]), no, none)
+    seating = Seating(jnp.stack([none] * SEATS), none, no, none)
 
     # Twice the same, so that it is compiled once: each alone, then those that meet together.
     def phase(state: tuple) -> tuple:

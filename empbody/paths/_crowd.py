@@ -34,8 +34,6 @@ class Seating(NamedTuple):
     """Ahead, the bearer, behind; -1 if there is none."""
     longest: Int[Array, "stretches lanes"]
     """Bears it alone if they find no balance."""
-    holds: Bool[Array, "2 stretches lanes"]
-    """Whether those ahead and behind hold the string (see `_held`)."""
     joined: Bool[Array, "stretches lanes"]
     place: Int[Array, "stretches lanes"]
     """Column of those that are joined."""
@@ -76,7 +74,6 @@ def joining(
     seating = Seating(
         jnp.stack([ahead, bearer, behind]).reshape(SEATS, *shape),
         longest,
-        (jnp.stack([early, late]) > 0).reshape(2, *shape),
         joined.reshape(shape),
         work.place.reshape(shape),
     )
@@ -100,10 +97,8 @@ def seated(
     alone = jnp.any((slots == longest[None]) & ~state[Row.on], axis=0) | ~state[Row.converged, 1]
     alone = alone & (slots[1] != longest)
     unsure = rows.at[Row.converged].set(0.0)
-    rows = jnp.where(here[None], jnp.where(alone[None], unsure, new), rows)
-    holds = seating.holds[:, own]
-    holds = jnp.where(early, holds[0], holds[1]) & ~alone
-    return rows, jnp.where(here & (early | late) & ~alone, holds, second)
+    rows = jnp.where(here[None], jnp.where(alone[None], unsure, new[: Row.count]), rows)
+    return rows, jnp.where(here & ~alone, new[Row.count] > 0.5, second)
 
 
 def may_join(

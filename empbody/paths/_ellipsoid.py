@@ -109,6 +109,7 @@ def _solve_block(
     given, rows = columns[:12], columns[12:]
     f = _frame(given)
     new = jnp.any(fresh)
+    rows = _resumed(f, rows)
     rows = lax.cond(
         new, lambda rows: jnp.where(fresh[None], _first(f, rows), rows), lambda rows: rows, rows
     )
@@ -120,6 +121,18 @@ def _solve_block(
 
 def _frame(given: Array) -> Frame:
     return frame_of(given[:3], given[3:6], given[6:9], given[9:])
+
+
+def _resumed(f: Frame, rows: Array) -> Array:
+    """From a solution nearby: where it touched down, seen in this frame, which may have turned
+    over; or the same azimuth, if that is not known."""
+    y = rows[5:8] * f.inverse
+    c, d = dot(y, f.e2), dot(y, f.e3)
+    square = c * c + d * d
+    unknown = square < 1e-18
+    k = 1 / jnp.sqrt(jnp.where(unknown, 1.0, square))
+    start = jnp.where(unknown[None], rows[:2], jnp.stack([c * k, d * k]))
+    return jnp.concatenate([start, rows[2:]])
 
 
 def _first(f: Frame, rows: Array) -> Array:

@@ -31,3 +31,10 @@ class Tried(NamedTuple):
     @staticmethod
     def nothing(on: Bool[Array, "*batch"], dtype: jnp.dtype) -> "Tried":
         return Tried(jnp.zeros((13, *on.shape), dtype))
+
+    def loosely(self, which: Bool[Array, "*batch"]) -> "Tried":
+        """Without where ellipsoids were touched: the azimuth then turns with the plane of the
+        string's ends and the centre."""
+        rows = self.rows
+        point = jnp.where(which[None], 0.0, rows[5:8])
+        return Tried(jnp.concatenate([rows[:5], point, rows[8:]]))

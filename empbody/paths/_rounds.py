@@ -11,18 +11,26 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from ._circle import plane_normal
 from ._compact import by_blocks
 from ._geodesic import Tried
 from ._given import Given
-from ._remainder import Left
+from ._remainder import Left, apart
 from ._surfaces import Contact, Kernels, ValuesOnly, choose, string_length
-from ._vectors import dot
+from ._vectors import dot, length
 
 _ROUNDS = 40
 _STILL = 1e-8
 """Movement of the tangent points in a round (m) below which they have settled."""
-_LEAP = 4.0
-"""How many times the last movement the next one may be."""
+_LEAP, _LEAST = 4.0, 0.3
+"""How many times the last movement a leap may be where a side holds the string, and else what
+part of the smaller surface."""
+_STRIDE = 0.5
+"""How far a string over a ball may move in a round, in radii, when it is not the first."""
+_NOISE = 1e-8
+"""Lengths may differ by as much because strings within rounds are only roughly right (m)."""
+_AT_FIRST = 3
+"""Rounds in which a ball is tried the other way round; afterwards it is as it comes."""
 _CAREFUL, _PART = 15, 0.2
 """Where a surface holds the string from inside another (`_held`), so many rounds go only so
 far: whole ones overshoot at first, and the string is lost through the surface that it left."""
@@ -51,11 +59,11 @@ def solve_table(
     pick: Callable[[Array, Array], Given],
     table: Table,
     alone: Float[Array, "12 ns lanes"],
-    results: Float[Array, "12 seats room"],
+    results: Float[Array, "13 seats room"],
     block: int,
-) -> Float[Array, "12 seats room"]:
-    """Contacts in the ground frame of all columns; values only. `alone` holds those of slots
-    that are alone; it is needed for linked ones."""
+) -> Float[Array, "13 seats room"]:
+    """Contacts in the ground frame of all columns, values only, and whether they are of the
+    second way. `alone` holds those of slots that are alone; it is needed for linked ones."""
     lanes = alone.shape[-1]
 
     def step(which: Array, at: Array, results: Array) -> Array:
@@ -72,16 +80,23 @@ def solve_table(
             rows = alone.at[: Row.long, slot[1], lane[1]].get(mode="promise_in_bounds")
             tried = Tried.nothing(wanted, seats.begins.dtype)
             ends = seats.begins[:, 1], seats.ends[:, 1]
-            problem = Problem(seats, left, wanted, table.linked, rows, 1, *ends)
-            found = settle(problem, solve_contacts, tried)
+            no = jnp.zeros_like(wanted)
+            problem = Problem(seats, left, second, no, wanted, table.linked, rows, 1, *ends)
+            problem = problem.trying(no)
+            second, found = problem.second, settle(problem, solve_contacts, tried)
         rows = rows_of(seats, slot, found)
+        rows = jnp.concatenate([rows, second[None].astype(rows.dtype)])
         return jax.lax.dynamic_update_slice_in_dim(results, rows, at, -1)
 
     return by_blocks(step, table.which, table.total, block, results)
 
 
-def rows_of(seats: Given, slot: Array, found: Contact) -> Array:
+def rows_of(seats: Given, slot: Array, found: Contact, linked: Array | bool = False) -> Array:
+    """Rows of the results. The length is that of each seat's string, or of all if `linked`."""
     long = string_length(seats.begins, found.p, found.arc, found.q, seats.ends)
+    if linked is not False:
+        whole = whole_length(found, seats.begins[:, 0], seats.ends[:, 0])
+        long = jnp.where(linked, whole[None], long)
     none = jnp.full_like(slot[0], -1)
     came, went = [none], [none]
     for k in range(slot.shape[0] - 1):
@@ -129,6 +144,16 @@ def neighbours(
     return jnp.stack(came, axis=1), jnp.stack(went[::-1], axis=1)
 
 
+def whole_length(found: Contact, begin: Array, end: Array) -> Float[Array, "*batch"]:
+    """Of a string over some seats in a row."""
+    total, last = jnp.zeros_like(begin[0]), begin
+    for k in range(found.on.shape[0]):
+        on, p, q = found.on[k], found.p[:, k], found.q[:, k]
+        total = total + jnp.where(on, length(p - last) + found.arc[k], 0.0)
+        last = jnp.where(on[None], q, last)
+    return total + length(end - last)
+
+
 Solver = Callable[[Given, Array, Array, Left, Array, Tried], tuple[Contact, Tried]]
 
 
@@ -138,6 +163,10 @@ class Problem(NamedTuple):
 
     seats: Given
     left: Left
+    second: Bool[Array, "seats *batch"]
+    """Whether that is of the second way."""
+    tries: Bool[Array, "seats *batch"]
+    """Whether a way is only tried."""
     wanted: Bool[Array, "seats *batch"]
     linked: Bool[Array, ""] | bool
     bearer: Float[Array, "9 *batch"]
@@ -159,10 +188,59 @@ class Problem(NamedTuple):
         on = jnp.broadcast_to(self.bears, self.wanted.shape)
         return Contact(on, wide[Row.p], wide[Row.q], wide[Row.arc], on)
 
+    @property
+    def _sided(self) -> Bool[Array, "seats *batch"]:
+        side = self.seats.surfaces.side
+        return (dot(side, side) > 0.0) & self.second & self.linked
+
     def held(self) -> Bool[Array, "*batch"]:
         """Whether another one than the bearer holds the string (see `_held`)."""
-        turned = jnp.any(self.left.turn != 0.0, axis=0) & ~self.bears
-        return jnp.any(turned, axis=0) & self.linked
+        return jnp.any(self._sided & ~self.bears, axis=0)
+
+    def pinned(self) -> Bool[Array, "*batch"]:
+        """Whether a side or a torus holds the string, so that it need not be shortest."""
+        return jnp.any(self._sided | (self.seats.surfaces.torus & self.wanted), axis=0)
+
+    def trying(self, tries: Bool[Array, "seats *batch"]) -> "Problem":
+        """With some seats the other way round than the string would take them: which way is
+        that of the shortest string, the length over one surface alone does not tell."""
+        surfaces, left, given = self.seats.surfaces, self.left, self.seats
+
+        def normal(begins: Array, ends: Array) -> Array:
+            ends = (surfaces.round(surfaces.local(x)) for x in (begins, ends))
+            return plane_normal(*apart(*ends))
+
+        straight = normal(given.begins, given.ends)
+        # The bearer first: the others come upon the string as it leaves it.
+        back = self.bears & tries
+        turn = jnp.where(self.second ^ tries, -1.0, 1.0)[None] * straight
+        ends = surfaces.local(given.begins), surfaces.local(given.ends)
+        rough = surfaces.roughly(*ends, left._replace(turn=turn))
+        start = self.alone()
+        p, q = (
+            jnp.where(back[None], surfaces.world(x), y)
+            for x, y in zip(rough, (start.p, start.q), strict=True)
+        )
+        here = normal(*neighbours(start.on, p, q, self.begin, self.end))
+        second = jnp.where(self.bears, self.second, dot(straight, here) < 0.0) ^ tries
+        turn = jnp.where(second, -1.0, 1.0)[None] * straight
+        turned = (surfaces.firm | tries) & self.linked
+        p, q = (jnp.sum(jnp.where(self.bears[None], x, 0.0), axis=1) for x in (p, q))
+        return self._replace(
+            bearer=jnp.concatenate([self.bearer[: Row.arc + 1], p, q]),
+            left=left._replace(turn=jnp.where(turned[None], turn, left.turn)),
+            second=jnp.where(turned, second & ~self._slips, self.second),
+            tries=tries,
+        )
+
+    @property
+    def _slips(self) -> Bool[Array, "seats *batch"]:
+        """From anything but a cylinder a string slips by itself unless others hold it."""
+        return ~(self.seats.surfaces.cylinder | self.seats.surfaces.ellipsoid)
+
+    def left_now(self, rounds: Int[Array, ""]) -> Left:
+        free = self.tries & self._slips & (rounds >= _AT_FIRST)
+        return self.left._replace(turn=jnp.where(free[None], 0.0, self.left.turn))
 
     def pierced(self, found: Contact) -> Bool[Array, "*batch"]:
         """Whether a surface is only left alone because the string ends inside it."""
@@ -187,6 +265,10 @@ class Settling(NamedTuple):
     guess: Float[Array, "6 seats *batch"]
     now: Contact
     history: tuple
+    whole: Float[Array, "*batch"]
+    """Length of the string (m)."""
+    leapt: Bool[Array, "*batch"]
+    """Whether the guess is another one than the last round's outcome."""
     tried: Tried
 
     @staticmethod
@@ -196,15 +278,17 @@ class Settling(NamedTuple):
         past = (zero, zero, zero[0, 0])
         guess = jnp.concatenate([start.p, start.q])
         moving = jnp.ones_like(problem.wanted[0])
-        return Settling(jnp.zeros((), int), moving, guess, start, (past, past), tried)
+        whole = (past, past), zero[0, 0]
+        return Settling(jnp.zeros((), int), moving, guess, start, *whole, ~moving, tried)
 
     def goes_on(self) -> Bool[Array, ""]:
         return (self.rounds < _ROUNDS) & jnp.any(self.moving)
 
-    def again(self, problem: Problem, solve: Solver) -> "Settling":
-        """One round more."""
-        count, moving, guess, now, history, tried = self
-        seats, left, wanted, linked, *_ = problem
+    def again(self, problem: Problem, solve: Solver, some_free: bool = True) -> "Settling":
+        """One round more. `some_free`: not all problems are pinned."""
+        count, moving, guess, now, history, before, leapt, tried = self
+        seats, wanted, linked = problem.seats, problem.wanted, problem.linked
+        left = problem.left_now(count)
         still = max(_STILL, 10.0 * float(jnp.finfo(guess.dtype).eps))
         ends = problem.begin, problem.end
         begins, ends = neighbours(now.on, guess[:3], guess[3:], *ends)
@@ -217,23 +301,71 @@ class Settling(NamedTuple):
         shift = both - guess
         shift = jnp.where(new.on[None], shift, 0.0)
         same = jnp.all(new.on == now.on, axis=0)
-        far = jnp.max(jnp.abs(shift), axis=(0, 1)) > still
+        moves = jnp.max(jnp.abs(shift), axis=0)
+        reach = jnp.max(moves, axis=0)
         # Strings that are only on their way to a solution may move little.
-        far = far | jnp.any(new.on & ~new.converged, axis=0)
+        far = (reach > still) | jnp.any(new.on & ~new.converged, axis=0)
         moved = moving & (far | ~same) & linked
-        # A change of contacts makes a new problem: what came before says nothing.
-        history = jax.tree.map(
-            lambda x: jnp.where(jnp.broadcast_to(same, x.shape), x, 0.0), history
+        free = ~problem.pinned()
+        if "ellipsoid" in seats.surfaces.has:
+            tried = tried.loosely(seats.surfaces.ellipsoid & ~free[None])
+
+        def mix(again: Array) -> tuple[tuple, Array, Array]:
+            # A change of contacts makes a new problem: what came before says nothing.
+            past = jax.tree.map(
+                lambda x: jnp.where(jnp.broadcast_to(same & ~again, x.shape), x, 0.0), history
+            )
+            ahead = _mixed(both, shift, past) - both
+            return past, ahead, jnp.max(jnp.abs(ahead), axis=(0, 1))
+
+        def held() -> tuple:
+            """Where a side holds the string: it need not be shortest there."""
+            past, ahead, leap = mix(no)
+            part = jnp.where(same & (count > 0) & (leap < _LEAP * reach), 1.0, 0.0)
+            mixed = both + part[None, None] * ahead
+            slow = (problem.held() & (count < _CAREFUL))[None] & new.on & now.on
+            mixed = jnp.where(slow[None], guess + _PART * shift, mixed)
+            return no, no, before, mixed, past[1]
+
+        def descending() -> tuple:
+            """Where none does, a round makes the string shorter. A leap may not: then it is
+            taken back."""
+            whole = whole_length(new, problem.begin, problem.end)
+            worse = leapt & (~same | (far & (whole > before + _NOISE)))
+            past, ahead, leap = mix(worse)
+            # Back to where the rounds come from is a saddle: the other way, then.
+            away = (leap > reach) & (jnp.sum(ahead * shift, axis=(0, 1)) < 0.0)
+            # Far leaps end on other sides of surfaces.
+            limit = _LEAST * jnp.min(seats.surfaces.size[0], axis=0)
+            part = jnp.where(leap > limit, limit / jnp.where(leap > 0.0, leap, 1.0), 1.0)
+            part = jnp.where(same & (count > 0), jnp.where(away, -part, part), 0.0)
+            mixed = both + part[None, None] * ahead
+            # Nor may a string that was let go swing round a ball past what is in its way.
+            swing = jnp.where(seats.surfaces.cylinder, 0.0, moves / seats.surfaces.size[0])
+            swing = jnp.max(swing, axis=0)
+            wide = (count > 0) & (swing > _STRIDE)
+            less = (_STRIDE / jnp.where(wide, swing, 1.0))[None, None] * shift
+            mixed = jnp.where(wide[None, None], guess + less, mixed)
+            mixed = jnp.where(worse[None, None], history[1][0], mixed)
+            leaps = (part * leap != 0.0) & ~worse & ~wide
+            return worse, leaps, jnp.where(worse, before, whole), mixed, past[1]
+
+        no, alone = jnp.zeros_like(same), free.size == 1
+        some = descending if alone else lambda: choose(free, descending(), held())
+        found = jax.lax.cond(jnp.any(free), some, held) if some_free else held()
+        worse, leaps, whole, mixed, older = found
+        last = jnp.where(worse[None, None], history[1][0], both), shift
+        last = (*last, (same & ~worse).astype(both.dtype))
+        return Settling(
+            count + 1,
+            moved | (moving & worse),
+            mixed,
+            choose(worse[None], now, new),
+            (older, last),
+            whole,
+            leaps,
+            tried,
         )
-        best = _mixed(both, shift, history)
-        # Far leaps end on other sides of surfaces.
-        leap, reach = (jnp.max(jnp.abs(x), axis=(0, 1)) for x in (best - both, shift))
-        usable = same & (count > 0) & (leap < _LEAP * reach)
-        mixed = jnp.where(usable[None, None], best, both)
-        part = (problem.held() & (count < _CAREFUL))[None] & new.on & now.on
-        mixed = jnp.where(part[None], guess + _PART * shift, mixed)
-        older, last = history[1], (both, shift, same.astype(both.dtype))
-        return Settling(count + 1, moved, mixed, new, (older, last), tried)
 
     def found(self, problem: Problem) -> Contact:
         """Where no balance is found the bearer holds the string alone."""

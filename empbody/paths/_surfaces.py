@@ -14,19 +14,20 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from ._circle import Round, bears, detour, wound
+from ._circle import Round, bears, detour, plane_normal, wound
 from ._ellipsoid import ellipsoid_block, ellipsoid_path
 from ._geodesic import Geodesic, Tried
 from ._remainder import (
     CYLINDER_HOLD,
     Left,
+    apart,
     end_share,
     hook,
     next_to_nothing,
     outside_share,
 )
 from ._torus import torus_block, torus_contact, torus_inside, torus_path
-from ._vectors import Tree, dot, length, turn, turn_back
+from ._vectors import Tree, cross, dot, length, turn, turn_back
 
 
 class Contact(NamedTuple):
@@ -132,12 +133,21 @@ class Surfaces(eqx.Module):
             other = Left((1.0 - scale)[None] * grip.foot, scale, grip.turn)
             second = (scale > next_to_nothing(scale)) & ~self.torus
         if "ellipsoid" in self.has:
-            sided = dot(self.side, self.side) > 0.0
             beside = dot(grip.foot, grip.foot)
-            unsure = self.ellipsoid & ~sided & (beside < _UNSURE * share**2)
+            unsure = self.ellipsoid & self.sideless & (beside < _UNSURE * share**2)
             other = choose(unsure, plain._replace(turn=grip.turn), other)
             second = second | unsure
         return plain, other, second, unsure
+
+    @property
+    def sideless(self) -> Bool[Array, "*#batch"]:
+        return dot(self.side, self.side) == 0.0
+
+    @property
+    def firm(self) -> Bool[Array, "*#batch"]:
+        """Round a cylinder without sides a string stays on its way, first or second, whatever
+        else it meets: there is no slipping over to the other."""
+        return self.cylinder & self.sideless
 
     def left(
         self,
@@ -147,6 +157,10 @@ class Surfaces(eqx.Module):
     ) -> Left:
         """What is left of each for a stretch from a to b, in the first or the second way."""
         plain, other, _, _ = self.options(a, b)
+        # Without sides there are two ways as well, where other surfaces decide.
+        normal = plane_normal(*apart(self.round(a), self.round(b)))
+        other = choose(self.sideless, plain._replace(turn=-normal), other)
+        plain = plain._replace(turn=jnp.where(self.firm[None], normal, 0.0))
         return choose(second, other, plain)
 
     def passes_by(
@@ -156,10 +170,7 @@ class Surfaces(eqx.Module):
         clears all of the surface, and is too far for its side to hold it. For less than that
         takes to find out in detail; nothing is said of tori."""
         ra, rb = self.round(a), self.round(b)
-        line = rb - ra
-        square = dot(line, line)
-        place = jnp.clip(-dot(ra, line) / jnp.where(square > 0.0, square, 1.0), 0.0, 1.0)
-        foot = ra + place[None] * line
+        foot = _foot(ra, rb)
         sided = self.cylinder & (dot(self.side, self.side) > 0.0)
         reach = jnp.where(sided, CYLINDER_HOLD[1] ** 2, 1.0) * (1.0 + 1e-9)
         return (dot(foot, foot) > reach) & ~self.torus
@@ -185,9 +196,9 @@ class Surfaces(eqx.Module):
     def touch(
         self, a: Float[Array, "3 *batch"], b: Float[Array, "3 *batch"], left: Left
     ) -> Bool[Array, "*batch"]:
-        """Whether strings from a to b touch."""
-        on = bears(self.round(a) - left.shift, self.round(b) - left.shift, left.scale, left.turn)
-        return self._or_torus(a, b, on)
+        """Whether strings from a to b touch on the shorter way."""
+        ra, rb = self.round(a) - left.shift, self.round(b) - left.shift
+        return self._or_torus(a, b, bears(ra, rb, left.scale, jnp.zeros_like(ra)))
 
     def _or_torus(self, a: Array, b: Array, on: Array) -> Array:
         if "torus" not in self.has:
@@ -204,6 +215,26 @@ class Surfaces(eqx.Module):
         unknown = not self.rows
         found = jax.lax.cond(jnp.any(is_torus), bearing, lambda: before) if unknown else bearing()
         return self._put("torus", on, found)
+
+    def way_back(self, a: Float[Array, "3 *batch"], b: Float[Array, "3 *batch"]) -> Array:
+        """How much longer the other way round is than the shorter one, for strings from a to b
+        in contact (m): for round ones no more than it is. Not for tori.
+
+        Over an ellipsoid near whose centre they pass, either may be the shorter one."""
+        ra, rb = self.round(a), self.round(b)
+        angle = jnp.arctan2(length(cross(ra, rb)), -dot(ra, rb))
+        least = jnp.minimum(jnp.minimum(self.size[0], self.size[1]), self.size[2])
+        if "cylinder" in self.has:
+            # Along its axis both ways are equally long.
+            across, along = length(rb - ra) * self.size[0], length(b - a)
+            part = across / jnp.where(along > 0.0, along, 1.0)
+            least = jnp.where(self.cylinder, self.size[0] * part, least)
+        longer = 2.0 * angle * least
+        if "ellipsoid" in self.has:
+            foot = _foot(ra, rb)
+            unsure = self.ellipsoid & (dot(foot, foot) < _UNSURE)
+            longer = jnp.where(unsure, 0.0, longer)
+        return longer
 
     def excess(
         self,
@@ -241,16 +272,9 @@ class Surfaces(eqx.Module):
 
         Over an ellipsoid a string `lies`, seen from its centre, in that direction if it is
         known; else it takes the shorter way."""
-        circle = wound(self.round(a) - left.shift, self.round(b) - left.shift, *left[1:])
+        circle, p, q, arc = self._as_if_round(a, b, left)
         on = self._or_torus(a, b, circle.on) & wanted
-        p, q = (circle.p + left.shift) * self.size, (circle.q + left.shift) * self.size
-        arc, converged = circle.arc * self.size[0], jnp.ones_like(on)
-        if "cylinder" in self.has:
-            first, last = _axial(circle, a, b)
-            rise = (last - first) / jnp.where(arc > 0.0, arc, 1.0)
-            p = p.at[2].set(jnp.where(self.cylinder, first, p[2]))
-            q = q.at[2].set(jnp.where(self.cylinder, last, q[2]))
-            arc = jnp.where(self.cylinder, arc * jnp.sqrt(1.0 + rise * rise), arc)
+        converged = jnp.ones_like(on)
         if "ellipsoid" in self.has:
             middle = left.shift * self.size
             hint = (circle.p + circle.q) * self.size if lies is None else lies - 2.0 * middle
@@ -270,6 +294,27 @@ class Surfaces(eqx.Module):
             found = Contact(here, over.p, over.q, over.arc, over.converged)
             p, q, arc, converged = self._placed("torus", found, p, q, arc, converged)
         return Contact(on, p, q, arc, converged)
+
+    def roughly(
+        self, a: Float[Array, "3 *batch"], b: Float[Array, "3 *batch"], left: Left
+    ) -> tuple[Float[Array, "3 *batch"], Float[Array, "3 *batch"]]:
+        """Where strings from a to b (in the surfaces' frames) touch down and lift off, as if
+        ellipsoids were round in coordinates divided by their size; nothing is said of tori."""
+        return self._as_if_round(a, b, left)[1:3]
+
+    def _as_if_round(
+        self, a: Array, b: Array, left: Left
+    ) -> tuple[Round, Array, Array, Float[Array, "*batch"]]:
+        circle = wound(self.round(a) - left.shift, self.round(b) - left.shift, *left[1:])
+        p, q = (circle.p + left.shift) * self.size, (circle.q + left.shift) * self.size
+        arc = circle.arc * self.size[0]
+        if "cylinder" in self.has:
+            first, last = _axial(circle, a, b)
+            rise = (last - first) / jnp.where(arc > 0.0, arc, 1.0)
+            p = p.at[2].set(jnp.where(self.cylinder, first, p[2]))
+            q = q.at[2].set(jnp.where(self.cylinder, last, q[2]))
+            arc = jnp.where(self.cylinder, arc * jnp.sqrt(1.0 + rise * rise), arc)
+        return circle, p, q, arc
 
     def _placed(self, kind: str, found: Contact, *old: Array) -> list[Array]:
         """p, q, arc, converged with those of one kind put in, where they are in contact."""
@@ -350,6 +395,14 @@ class ValuesOnly:
 
 _UNSURE = 0.1
 """Squared distance of the line from the centre, in radii, below which both ways are tried."""
+
+
+def _foot(a: Array, b: Array) -> Array:
+    """Point of the line from a to b that is nearest to the origin."""
+    line = b - a
+    square = dot(line, line)
+    place = jnp.clip(-dot(a, line) / jnp.where(square > 0.0, square, 1.0), 0.0, 1.0)
+    return a + place[None] * line
 
 
 def _fit(mask: Array, like: Array) -> Array:

@@ -1,0 +1,156 @@
+"""Two surfaces without sides that do not overlap: the shortest string, found whichever of the
+several that pull tight it is."""
+
+import functools
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import empbody as eb
+from empbody.paths._effective import sample_strings
+
+STEPS = 512
+_MAKE = {
+    "sphere": lambda name: eb.WrapSphere(name, "ground", 0.02),
+    "cylinder": lambda name: eb.WrapCylinder(name, "ground", 0.02),
+}
+
+
+@functools.cache
+def model(kinds):
+    """A string from a fixed point to one that moves along a line with the coordinate."""
+    slides = eb.rhythms.Affine([[1.0], [0.0], [0.0]], [0.0, 0.0, 0.0])
+    points = [eb.PathPoint("ground", (0, 0, 0)), eb.MovingPoint("ground", slides, ("q",))]
+    names = ["a", "b"]
+    body = eb.Body("body", "ground", eb.Prismatic((1, 0, 0)), 1.0, (0, 0, 0), (1e-2, 1e-2, 1e-2))
+    return eb.Model.build(
+        ("q",),
+        [body],
+        muscles=[eb.Path("string", points, [eb.Wrap(name) for name in names])],
+        surfaces=[_MAKE[kind](name) for kind, name in zip(kinds, names, strict=True)],
+    )
+
+
+def scene(rng, kinds):
+    """Ends, radii, centres and axes, about a line along x, in each other's way."""
+    while True:
+        radius, centre = rng.uniform(0.01, 0.03, 2), rng.uniform(-0.015, 0.015, (2, 3))
+        centre[:, 0] *= 4
+        axis = rng.normal(size=(2, 3)) * [0.3, 1, 1]
+        axis /= np.linalg.norm(axis, axis=1)[:, None]
+        gap = centre[1] - centre[0]
+        # The direction in which they are nearest to each other.
+        if kinds == ("cylinder", "cylinder"):
+            across = np.cross(*axis)
+            gap = (gap @ across) * across / (across @ across)
+        elif "cylinder" in kinds:
+            along = axis[kinds.index("cylinder")]
+            gap = gap - (gap @ along) * along
+        if np.linalg.norm(gap) > radius.sum():
+            start = np.array([-0.13, *rng.uniform(-0.03, 0.03, 2)])
+            ends = np.column_stack([[0.13, 0.13], rng.uniform(-0.04, 0.04, (2, 2))])
+            return start, ends, radius, centre, axis
+
+
+def placed(kinds, start, ends, radius, centre, axis):
+    base = model(kinds)
+    side = jnp.cross(axis, jnp.array([1.0, 0.0, 0.0]))
+    side = side / jnp.linalg.norm(side, axis=1, keepdims=True)
+    turned = jnp.stack([side, jnp.cross(axis, side), axis], axis=-1)
+    size = base.paths.surface_size.at[:, 0].set(radius)
+    moving = base.paths.moving[0]
+    return eqx.tree_at(
+        lambda m: (
+            m.paths.location,
+            m.paths.moving[0],
+            m.paths.surface_translation,
+            m.paths.surface_rotation,
+            m.paths.surface_size,
+        ),
+        base,
+        (
+            jnp.stack([start, ends[0]]),
+            eqx.tree_at(
+                lambda f: (f.matrix, f.offset), moving, ((ends[1] - ends[0])[:, None], ends[0])
+            ),
+            centre,
+            turned,
+            size,
+        ),
+    )
+
+
+@functools.cache
+def swept(kinds, count=96):
+    rng = np.random.default_rng(3)
+    drawn = [scene(rng, kinds) for _ in range(count)]
+    scenes = [jnp.asarray(np.array(x)) for x in zip(*drawn, strict=True)]
+
+    def one(*given):
+        arm = placed(kinds, *given)
+
+        def at(q):
+            touches = sample_strings(arm, q)[0].touches
+            length, slope = eb.paths.lengths_and_arms(arm, q)
+            return length[0], slope[0, 0], touches.on[:, 0], touches.converged[:, 0]
+
+        return jax.vmap(at)(jnp.linspace(0.0, 1.0, STEPS)[:, None])
+
+    found = jax.jit(jax.vmap(one))(*scenes)
+    return [np.asarray(x) for x in scenes], [np.asarray(x) for x in found]
+
+
+ALIKE = [("cylinder", "cylinder"), ("sphere", "sphere")]
+
+
+@pytest.mark.parametrize("kinds", ALIKE)
+def test_lengths_do_not_jump(kinds):
+    _, (length, slope, on, converged) = swept(kinds)
+    step = 1 / (STEPS - 1)
+    explained = -0.5 * (slope[:, 1:] + slope[:, :-1]) * step
+    spread = 0.5 * np.abs(np.diff(slope, axis=1)) * step
+    assert np.max(np.abs(np.diff(length, axis=1) - explained) - spread) < 1e-7
+    assert np.all(converged | ~on)
+    # All of this says nothing unless many strings bear on both, and some change sides.
+    assert np.mean(on.all(axis=2)) > 0.15
+    assert np.sum(np.abs(np.diff(slope, axis=1)) > 5e-3) > 5
+
+
+@pytest.mark.parametrize("kinds", ALIKE)
+def test_no_way_past_both_is_shorter(kinds):
+    """Chains of points that were pulled tight from many sides, pushed out of the surfaces."""
+    scenes, (length, *_) = swept(kinds)
+    start, ends, radius, centre, axis = (x[:32] for x in scenes)
+    length = length[:32]
+    straight = np.zeros((len(start), 2)) if kinds[0] == "sphere" else np.ones((len(start), 2))
+    for q in (0, STEPS - 1):
+        end = ends[:, 0] + q / (STEPS - 1) * (ends[:, 1] - ends[:, 0])
+        found = shortest_chain(start, end, radius, centre, axis * straight[..., None])
+        # Links cut corners, by less than this.
+        assert np.all(length[:, q] < found + 2e-4)
+        # And they are real ways past, mostly the same one.
+        assert np.quantile(np.abs(found - length[:, q]), 0.9) < 5e-4
+
+
+def shortest_chain(start, end, radius, centre, axis, links=48, rounds=2500):
+    """(scenes,): least length of chains that begin on six sides of the line."""
+    t = np.linspace(0, 1, links + 1)[:, None]
+    best = np.full(len(start), np.inf)
+    for angle in np.arange(6) * np.pi / 3:
+        side = 0.05 * np.array([0, np.cos(angle), np.sin(angle)])
+        x = start[:, None] + t * (end - start)[:, None] + np.sin(np.pi * t) * side
+        for _ in range(rounds):
+            x[:, 1:-1] = 0.5 * x[:, 1:-1] + 0.25 * (x[:, 2:] + x[:, :-2])
+            for k in range(2):
+                away = x - centre[:, None, k]
+                along = np.sum(away * axis[:, None, k], axis=-1, keepdims=True)
+                away = away - along * axis[:, None, k]
+                reach = np.linalg.norm(away, axis=-1, keepdims=True)
+                lift = np.maximum(radius[:, None, k, None] / reach - 1.0, 0.0)
+                lift[:, [0, -1]] = 0.0
+                x = x + lift * away
+        best = np.minimum(best, np.linalg.norm(np.diff(x, axis=1), axis=-1).sum(axis=1))
+    return best
