@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import empbody as eb
+from empbody import autodiff
 from empbody.paths._effective import sample_strings
 
 STEPS = 512
@@ -86,6 +87,7 @@ def placed(kinds, start, ends, radius, centre, axis):
 @functools.cache
 def swept(kinds, count=96):
     rng = np.random.default_rng(3)
+    model(kinds)  # outside of the trace
     drawn = [scene(rng, kinds) for _ in range(count)]
     scenes = [jnp.asarray(np.array(x)) for x in zip(*drawn, strict=True)]
 
@@ -133,6 +135,21 @@ def test_no_way_past_both_is_shorter(kinds):
         assert np.all(length[:, q] < found + 2e-4)
         # And they are real ways past, mostly the same one.
         assert np.quantile(np.abs(found - length[:, q]), 0.9) < 5e-4
+
+
+@pytest.mark.parametrize("kinds", ALIKE)
+def test_derivatives_are_of_the_string_that_is_found(kinds):
+    scenes, (_, slope, *_) = swept(kinds)
+    some = np.arange(STEPS * len(slope))[::97]
+    which, step = some // STEPS, some % STEPS
+
+    def slopes(q, *given):
+        return autodiff.moment_arms(placed(kinds, *given), q)[0, 0]
+
+    given = [jnp.asarray(x)[which] for x in scenes]
+    found = jax.jit(jax.vmap(slopes))(jnp.asarray(step / (STEPS - 1))[:, None], *given)
+    # Tangent points have settled to 1e-8 m.
+    np.testing.assert_allclose(found, slope[which, step], rtol=0.0, atol=5e-8)
 
 
 def shortest_chain(start, end, radius, centre, axis, links=48, rounds=2500):

@@ -207,8 +207,8 @@ class Problem(NamedTuple):
         surfaces, left, given = self.seats.surfaces, self.left, self.seats
 
         def normal(begins: Array, ends: Array) -> Array:
-            ends = (surfaces.round(surfaces.local(x)) for x in (begins, ends))
-            return plane_normal(*apart(*ends))
+            a, b = (surfaces.round(surfaces.local(x)) for x in (begins, ends))
+            return plane_normal(*apart(a, b))
 
         straight = normal(given.begins, given.ends)
         # The bearer first: the others come upon the string as it leaves it.
@@ -235,7 +235,7 @@ class Problem(NamedTuple):
 
     @property
     def _slips(self) -> Bool[Array, "seats *batch"]:
-        """From anything but a cylinder a string slips by itself unless others hold it."""
+        """From a ball a string slips by itself unless others hold it."""
         return ~(self.seats.surfaces.cylinder | self.seats.surfaces.ellipsoid)
 
     def left_now(self, rounds: Int[Array, ""]) -> Left:
@@ -256,7 +256,9 @@ class Settling(NamedTuple):
     """Rounds until nothing moves: all contacts anew, each on the string that others leave.
 
     Rounds alone would converge linearly, slowly where surfaces are close; so the next one
-    starts from the mixture of the last three that should move least (Anderson's method).
+    starts from the mixture of the last three that should move least (Anderson's method). That
+    finds saddles as well, from which a string would slip; but each round shortens the string
+    unless a side or a torus pins it, so leaps that make it longer are taken back.
     Without links one round is enough.
     """
 
