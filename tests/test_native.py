@@ -361,7 +361,7 @@ def test_geodesics_as_machine_code():
     wanted = jax.jit(lambda *x: ellipsoid_path(*x, jnp.ones(lanes, bool), steps=40))(*given)
     assert converged.all()
     assert wanted.converged.all()
-    np.testing.assert_allclose(length, wanted.length, rtol=0.0, atol=2e-9)
+    np.testing.assert_allclose(length, wanted.length, rtol=0.0, atol=1e-9)
 
 
 def test_an_empty_batch_and_a_pose_that_is_none():

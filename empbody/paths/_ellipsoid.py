@@ -47,7 +47,7 @@ _ROUGH, _ROUGHLY = 1e-2, 0.5
 `converged` is then."""
 _FEW = 3
 """So few steps of integration that coarse passes with fewer save nothing."""
-_TURN, _LEAST = 0.5, 0.1
+_TURN, _LEAST = 0.45, 0.1
 """Angle that one step of integration turns, and steps at least."""
 
 
