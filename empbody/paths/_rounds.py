@@ -91,12 +91,13 @@ def solve_table(
     return by_blocks(step, table.which, table.total, block, results)
 
 
-def rows_of(seats: Given, slot: Array, found: Contact, linked: Array | bool = False) -> Array:
-    """Rows of the results. The length is that of each seat's string, or of all if `linked`."""
-    long = string_length(seats.begins, found.p, found.arc, found.q, seats.ends)
-    if linked is not False:
-        whole = whole_length(found, seats.begins[:, 0], seats.ends[:, 0])
-        long = jnp.where(linked, whole[None], long)
+def rows_of(seats: Given, slot: Array, found: Contact, whole: Array | None = None) -> Array:
+    """Rows of the results. The length is that of each seat's string, or the `whole` string's
+    over all of them."""
+    if whole is None:
+        long = string_length(seats.begins, found.p, found.arc, found.q, seats.ends)
+    else:
+        long = jnp.broadcast_to(whole, found.arc.shape)
     none = jnp.full_like(slot[0], -1)
     came, went = [none], [none]
     for k in range(slot.shape[0] - 1):
@@ -312,50 +313,40 @@ class Settling(NamedTuple):
         if "ellipsoid" in seats.surfaces.has:
             tried = tried.loosely(seats.surfaces.ellipsoid & ~free[None])
 
-        def mix(again: Array) -> tuple[tuple, Array, Array]:
-            # A change of contacts makes a new problem: what came before says nothing.
-            past = jax.tree.map(
-                lambda x: jnp.where(jnp.broadcast_to(same & ~again, x.shape), x, 0.0), history
-            )
-            ahead = _mixed(both, shift, past) - both
-            return past, ahead, jnp.max(jnp.abs(ahead), axis=(0, 1))
-
-        def held() -> tuple:
-            """Where a side holds the string: it need not be shortest there."""
-            past, ahead, leap = mix(no)
-            part = jnp.where(same & (count > 0) & (leap < _LEAP * reach), 1.0, 0.0)
-            mixed = both + part[None, None] * ahead
-            slow = (problem.held() & (count < _CAREFUL))[None] & new.on & now.on
-            mixed = jnp.where(slow[None], guess + _PART * shift, mixed)
-            return no, no, before, mixed, past[1]
-
-        def descending() -> tuple:
-            """Where none does, a round makes the string shorter. A leap may not: then it is
-            taken back."""
+        whole, worse = before, jnp.zeros_like(same)
+        if some_free:
+            # Where no side holds the string a round makes it shorter. A leap may not: then it
+            # is taken back.
             whole = whole_length(new, problem.begin, problem.end)
-            worse = leapt & (~same | (far & (whole > before + _NOISE)))
-            past, ahead, leap = mix(worse)
-            # Back to where the rounds come from is a saddle: the other way, then.
-            away = (leap > reach) & (jnp.sum(ahead * shift, axis=(0, 1)) < 0.0)
+            worse = free & leapt & (~same | (far & (whole > before + _NOISE)))
+            whole = jnp.where(worse, before, whole)
+        # A change of contacts makes a new problem: what came before says nothing.
+        past = jax.tree.map(
+            lambda x: jnp.where(jnp.broadcast_to(same & ~worse, x.shape), x, 0.0), history
+        )
+        ahead = _mixed(both, shift, past) - both
+        leap = jnp.max(jnp.abs(ahead), axis=(0, 1))
+        part = jnp.where(leap < _LEAP * reach, 1.0, 0.0)
+        if some_free:
             # Far leaps end on other sides of surfaces.
             limit = _LEAST * jnp.min(seats.surfaces.size[0], axis=0)
-            part = jnp.where(leap > limit, limit / jnp.where(leap > 0.0, leap, 1.0), 1.0)
-            part = jnp.where(same & (count > 0), jnp.where(away, -part, part), 0.0)
-            mixed = both + part[None, None] * ahead
+            some = jnp.where(leap > limit, limit / jnp.where(leap > 0.0, leap, 1.0), 1.0)
+            # Back to where the rounds come from is a saddle: the other way, then.
+            away = (leap > reach) & (jnp.sum(ahead * shift, axis=(0, 1)) < 0.0)
+            part = jnp.where(free, jnp.where(away, -some, some), part)
+        part = jnp.where(same & (count > 0), part, 0.0)
+        mixed = both + part[None, None] * ahead
+        slow = (problem.held() & (count < _CAREFUL))[None] & new.on & now.on
+        mixed = jnp.where(slow[None], guess + _PART * shift, mixed)
+        if some_free:
             # Nor may a string that was let go swing round a ball past what is in its way.
             swing = jnp.where(seats.surfaces.cylinder, 0.0, moves / seats.surfaces.size[0])
             swing = jnp.max(swing, axis=0)
-            wide = (count > 0) & (swing > _STRIDE)
+            wide = free & (count > 0) & (swing > _STRIDE)
             less = (_STRIDE / jnp.where(wide, swing, 1.0))[None, None] * shift
             mixed = jnp.where(wide[None, None], guess + less, mixed)
             mixed = jnp.where(worse[None, None], history[1][0], mixed)
-            leaps = (part * leap != 0.0) & ~worse & ~wide
-            return worse, leaps, jnp.where(worse, before, whole), mixed, past[1]
-
-        no, alone = jnp.zeros_like(same), free.size == 1
-        some = descending if alone else lambda: choose(free, descending(), held())
-        found = jax.lax.cond(jnp.any(free), some, held) if some_free else held()
-        worse, leaps, whole, mixed, older = found
+            leapt = (part * leap != 0.0) & ~worse & ~wide
         last = jnp.where(worse[None, None], history[1][0], both), shift
         last = (*last, (same & ~worse).astype(both.dtype))
         return Settling(
@@ -363,9 +354,9 @@ class Settling(NamedTuple):
             moved | (moving & worse),
             mixed,
             choose(worse[None], now, new),
-            (older, last),
+            (past[1], last),
             whole,
-            leaps,
+            leapt,
             tried,
         )
 
