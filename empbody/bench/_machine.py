@@ -81,12 +81,13 @@ class Clock(NamedTuple):
 
 
 def peak_rss_mb() -> float | None:
-    """Largest resident memory of this process so far (MB)."""
+    """Largest resident memory so far of this process, or of one that it waited for (MB)."""
     if sys.platform == "win32":
         return None
     import resource  # not there on Windows
 
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    whose = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    peak = max(resource.getrusage(who).ru_maxrss for who in whose)
     return peak / (1e6 if sys.platform == "darwin" else 1e6 / 1024)
 
 
