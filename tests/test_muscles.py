@@ -270,6 +270,20 @@ def test_units_without_force_are_refused():
         eb.initial_muscle_state(arm([]), Q)
 
 
+def test_levels_out_of_range_are_refused(rigid, elastic):
+    over, state = jnp.array([0.5, 1.2, 0.5]), eb.initial_muscle_state(elastic, Q)
+    with pytest.raises(ValueError, match=r"activation of 'm1' is 1.2; it must be between 0 and 1"):
+        eb.muscle_forces(rigid, Q, QD, over)
+    with pytest.raises(ValueError, match=r"activation of 'm1' is 1.2"):
+        eb.muscle_outputs(elastic, Q, QD, HillState(over, state.fibre))
+    with pytest.raises(ValueError, match=r"excitation of 'm0' is -0.1"):
+        eb.muscle_torques(rigid, Q, QD, jnp.ones(3), jnp.array([-0.1, 0.0, 0.0]))
+    with pytest.raises(ValueError, match="activation of 'm2' is nan"):
+        eb.initial_muscle_state(elastic, Q, QD, jnp.array([0.0, 1.0, jnp.nan]))
+    # Solvers pass bounds by a little.
+    assert jnp.all(jnp.isfinite(eb.muscle_forces(rigid, Q, QD, jnp.full(3, 1.0 + 1e-9))))
+
+
 def test_wrong_states_are_refused(rigid, elastic):
     with pytest.raises(ValueError, match=r"activation has shape \(2,\) for 3 muscles \(m0, m1"):
         eb.muscle_forces(rigid, Q, QD, jnp.ones(2))

@@ -291,6 +291,8 @@ def test_what_cannot_be_is_reported():
     """A pose that is no number, and a size that was edited to none."""
     model = side_by_side(["sphere"])
     assert eb.check_paths(model, [float("nan")]) == ("'angle' is nan, which is no pose",)
+    with pytest.raises(ValueError, match="'angle' is nan, which is no pose"):
+        eb.moment_arms(model, jnp.array([jnp.nan]))
     (surface,) = model.paths.layout.surfaces
     edited = eqx.tree_at(lambda m: m.paths.surface_size, model, -model.paths.surface_size)
     (first, *_) = eb.check_paths(edited, [0.0])
@@ -392,6 +394,7 @@ WAVES = eb.rhythms.Affine([[0.01], [0.0], [0.0]])
         ([STAYS] * 3, "all 3 points of 'bad' are one point of 'ground': the path has no length"),
         ([STAYS], "path of 'bad' has 1 point; it needs an origin and an insertion"),
         ([STAYS, eb.PathPoint("lnk", (0, 0, 0))], "point 2 of 'bad': .* no body 'lnk'.*link"),
+        ([STAYS, eb.PathPoint("Ground", (0, 0, 0))], "no body 'Ground'; did you .*'ground'"),
         ([STAYS, eb.PathPoint("link", (0, np.nan, 0))], "location of point 2 of 'bad' holds NaN"),
         ([STAYS, eb.PathPoint("link", (0, 0))], "location of point 2 of 'bad' needs 3 numbers"),
         ([STAYS, eb.PathPoint("link", "origin")], "point 2 of 'bad' is 'origin'; it needs numbers"),

@@ -229,7 +229,7 @@ class _Names:
     def body(self, where: str, name: str) -> int:
         if name == "ground":
             return -1
-        return self._index(where, "body", self.bodies, name)
+        return self._index(where, "body", (*self.bodies, "ground"), name)
 
     def coordinate(self, where: str, name: str) -> int:
         return self._index(where, "coordinate", self.coordinates, name)

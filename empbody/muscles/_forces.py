@@ -4,10 +4,12 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from ..kinematics._arguments import coordinates
 from ..model import Model
+from ..model._checks import is_concrete
 from ..paths import lengths_and_arms
 from ..paths._report import require_ranges
 from ._hill import HillMuscles, HillState, MuscleState
@@ -80,6 +82,32 @@ def _given(
     return (full, length, -(qd @ arms), drive), arms
 
 
+def _require(model: Model, q: Any, **levels: Any) -> None:
+    """Raise ValueError where a number that can be looked at is out of its range: a pose, or an
+    activation or excitation, which are fractions of what a muscle can do."""
+    require_ranges(model, q)
+    for what, given in levels.items():
+        if given is None or not is_concrete(given):
+            continue
+        try:
+            values = np.asarray(given, dtype=float)
+        except (TypeError, ValueError):
+            continue  # said where they are read, and so are wrong shapes
+        if values.shape != (model.nm,):
+            continue
+        for name, value in zip(model.muscle_names, values, strict=True):
+            if not -_SLACK <= value <= 1.0 + _SLACK:
+                raise ValueError(f"{what} of {name!r} is {value:g}; it must be between 0 and 1")
+
+
+_SLACK = 1e-6
+"""By which solvers may pass a bound."""
+
+
+def _activation(state: Any) -> Any:
+    return state.activation if isinstance(state, HillState) else state
+
+
 def muscle_forces(
     model: Model,
     q: Coordinates,
@@ -95,9 +123,11 @@ def muscle_forces(
     - `excitation`: needed only for rigid tendons without activation dynamics, whose state
       holds no activation.
 
-    **Raises:** `ValueError` where q is outside a moving point's range, as `path_lengths` does.
+    **Raises:** `ValueError` where q is outside a moving point's range, as `path_lengths` does,
+    or an activation or excitation is not between 0 and 1. Under `jit`, `vmap` or `grad`
+    nothing is checked.
     """
-    require_ranges(model, q)
+    _require(model, q, activation=_activation(state), excitation=excitation)
     return _muscle_forces(model, q, qd, state, excitation)
 
 
@@ -120,7 +150,7 @@ def muscle_torques(
 
     Arguments as for `muscle_forces`. Add it to `tau` of `forward_dynamics`.
     """
-    require_ranges(model, q)
+    _require(model, q, activation=_activation(state), excitation=excitation)
     return _muscle_torques(model, q, qd, state, excitation)
 
 
@@ -143,7 +173,7 @@ def muscle_outputs(
 
     Arguments as for `muscle_forces`; without activation dynamics the excitation is needed.
     """
-    require_ranges(model, q)
+    _require(model, q, activation=_activation(state), excitation=excitation)
     return _muscle_outputs(model, q, qd, state, excitation)
 
 
@@ -166,7 +196,7 @@ def initial_muscle_state(
     The activation is the muscles' minimum one if absent. A unit whose path is too short for
     any tension starts with its shortest fibre and a slack tendon.
     """
-    require_ranges(model, q)
+    _require(model, q, activation=activation)
     return balanced_state(model, q, qd, activation)
 
 

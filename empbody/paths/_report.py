@@ -16,19 +16,21 @@ from ._plan import plan_of
 
 
 def require_ranges(model: Model, q: Any) -> None:
-    """Raise ValueError where q is outside a moving point's range, naming the unit, or outside
-    a table's, naming the coordinate.
+    """Raise ValueError where q is NaN or infinite or outside a table, naming the coordinate, or
+    outside a moving point's range, naming the unit.
 
     Only numbers that can be looked at are: under jit, vmap or grad nothing is checked.
     """
     paths = model.paths
-    if not (paths.moving or paths.tables):
-        return
     if not is_concrete(
         (q, paths.moving_range, [(table.low, table.step) for table in paths.tables])
     ):
         return
-    problems = out_of_range(model, np.asarray(q, dtype=float))
+    try:
+        pose = np.asarray(q, dtype=float)
+    except (TypeError, ValueError):
+        return  # said where coordinates are read
+    problems = out_of_range(model, pose)
     if problems:
         raise ValueError(problems[0])
 
