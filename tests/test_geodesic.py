@@ -449,3 +449,34 @@ def test_torus_without_contact():
         assert np.all(np.asarray(x) == 0)
     # Round the outside of the ring there is no way but through the hole.
     assert torus_contact(jnp.array([0.2, 0, -0.1]), jnp.array([0.2, 0, 0.1]), r[0], ring[0])
+
+
+def seen_from(x, axes):
+    """Where the ellipsoid is on the way from its centre to x."""
+    return x / jnp.linalg.norm(x / axes, axis=0)[None]
+
+
+def test_beside_a_ridge_the_shorter_of_two_strings_is_found():
+    """Over a ridge the string is a saddle, and it may slip to either side: the shorter of the
+    two is found whatever rounding would do; and a hint beside the plane keeps its side."""
+    rng = np.random.default_rng(4)
+    n = 600
+    axes = jnp.asarray(rng.uniform(0.015, 0.04, (3, n)))
+    ends = rng.normal(size=(2, 3, n)) * 0.008
+    ends[0, 1] += 0.13
+    ends[1, 1] -= 0.13
+    a, b = jnp.asarray(ends)
+    on = ellipsoid_contact(a, b, axes)
+    plane = seen_from(a, axes) + seen_from(b, axes)
+    normal = jnp.cross(a / axes, b / axes, axis=0)
+    across = seen_from(normal * axes, axes)
+    size = jnp.linalg.norm(plane / axes, axis=0)
+    told = [ellipsoid(a, b, axes, plane + (k * size)[None] * across, on) for k in (1.0, -1.0)]
+    free = ellipsoid(a, b, axes, plane, on)
+    ok = on & free.converged & told[0].converged & told[1].converged
+    two = ok & (jnp.abs(told[0].length - told[1].length) > 1e-6)
+    assert int(jnp.sum(two)) > 30
+    best = jnp.minimum(told[0].length, told[1].length)
+    # Of some only one side is known to the hints; none is longer than either.
+    assert float(jnp.max(jnp.where(ok, free.length - best, 0.0))) < 1e-9
+    assert float(jnp.mean(free.converged[on])) > 0.98

@@ -287,6 +287,58 @@ def test_gradients_are_of_the_string_that_is_found():
     assert jnp.linalg.norm(got) == pytest.approx(1.0, abs=1e-9)
 
 
+def test_a_string_over_one_ellipsoid_does_not_flicker():
+    """Where it may slip to either side of a ridge it takes the shorter way: it does not change
+    to and fro between poses, nor between one pose alone and many together."""
+    egg = eb.WrapEllipsoid(
+        "egg",
+        "ground",
+        (0.0173, 0.0263, 0.0279),
+        translation=(0.03927, 0.10133, -0.01042),
+        rotation=(0.117, 0.129, -0.348),
+    )
+    begin, end = (0.012, 0.22, 0.002), (0.008, -0.07, -0.003)
+    model = hinge([egg], [eb.Wrap("egg")], begin, end)
+    q = jnp.radians(jnp.linspace(123.0, 125.0, 2001))[:, None]
+    length, arm = jax.jit(jax.vmap(lambda q: eb.paths.lengths_and_arms(model, q)))(q)
+    length, arm = np.asarray(length[:, 0]), np.asarray(arm[:, 0, 0])
+    jump = np.diff(length) + 0.5 * (arm[1:] + arm[:-1]) * float(q[1, 0] - q[0, 0])
+    assert np.abs(jump).max() < 1e-6  # the shorter way may change sides, with a corner
+    alone = [float(eb.path_lengths(model, x)[0]) for x in q[::200]]
+    np.testing.assert_allclose(alone, length[::200], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["cylinder", "sphere"])
+def test_an_end_that_sinks_into_a_one_sided_surface_keeps_its_side(kind):
+    """As the surface grows past the end of the path, and as the end moves into it: the length
+    is continuous, and slopes are those of the length."""
+    place = {"translation": (0.004, 0.0, 0.0), "quadrant": "-x"}
+    make = {
+        "cylinder": lambda: eb.WrapCylinder("s", "ground", 0.0235, length=0.08, **place),
+        "sphere": lambda: eb.WrapSphere("s", "ground", 0.0235, **place),
+    }[kind]
+    model = hinge([make()], [eb.Wrap("s")], (-0.02, 0.2, 0.003), (-0.023, 0.008, -0.004))
+    q = jnp.radians(jnp.linspace(100.0, 140.0, 801))[:, None]
+    length, arm = jax.jit(jax.vmap(lambda q: eb.paths.lengths_and_arms(model, q)))(q)
+    length, arm = np.asarray(length[:, 0]), np.asarray(arm[:, 0, 0])
+    inside = [eb.check_paths(model, x) != () for x in (q[0], q[-1])]
+    assert inside == [False, True]
+    steps, slopes = np.diff(length), -arm * float(q[1, 0] - q[0, 0])
+    least = np.minimum(slopes[1:], slopes[:-1])
+    most = np.maximum(slopes[1:], slopes[:-1])
+    assert np.all(steps > least - 1e-7)
+    assert np.all(steps < most + 1e-7)
+
+    def grown(radius):
+        edited = model.paths.surface_size.at[0, 0].set(radius)
+        larger = eqx.tree_at(lambda m: m.paths.surface_size, model, edited)
+        return eb.path_lengths(larger, q[500])[0]
+
+    radii = jnp.linspace(0.022, 0.03, 401)
+    by_radius = np.asarray(jax.jit(jax.vmap(grown))(radii))
+    assert np.abs(np.diff(by_radius)).max() < 20 * float(radii[1] - radii[0])
+
+
 def test_what_cannot_be_is_reported():
     """A pose that is no number, and a size that was edited to none."""
     model = side_by_side(["sphere"])

@@ -276,7 +276,7 @@ def _over_ellipsoids(block: Block, tasks: Array, n: Index, answers: Array) -> Ar
         lambda t: Shooting.begun(entry(problems, t)[:13, None]),
         Shooting.goes_on,
         Shooting.again,
-        lambda t, state, solutions: put_entry(solutions, t, state.rows),
+        lambda t, state, solutions: put_entry(solutions, t, state.best()),
         lax.empty((13, room), dtype),
     )
 

@@ -49,6 +49,8 @@ _FEW = 3
 """So few steps of integration that coarse passes with fewer save nothing."""
 _TURN, _LEAST = 0.45, 0.1
 """Angle that one step of integration turns, and steps at least."""
+_BESIDE = 0.7
+"""Azimuth beside a saddle from which strings are looked for."""
 
 
 class _Solution(NamedTuple):
@@ -116,7 +118,28 @@ def _solve_block(
     # Those that are near are soon found.
     begun = jnp.where(new, _PASSES[1] - passes, _PASSES[1] - _WARM).astype(int)
     step = functools.partial(_again, f, steps=steps, hurried=hurried)
-    return lax.while_loop(_goes_on, lambda loop: step(*loop), (begun, rows))[1]
+
+    def run(begun: Array | int, rows: Array) -> tuple[Array, Array]:
+        loop = begun, rows, jnp.zeros_like(fresh)
+
+        def turn(loop: tuple) -> tuple:
+            count, rows, stable = step(*loop[:2])
+            return count, rows, loop[2] | ~stable
+
+        return lax.while_loop(_goes_on, turn, loop)[1:]
+
+    rows, stuck = run(begun, rows)
+    if hurried:
+        return rows
+
+    def both(rows: Array) -> Array:
+        tau = rows[4]
+        one, _ = run(0, jnp.where(stuck[None], _valley(f, tau, f.lean), rows))
+        twice = stuck & (f.told < 0.5)
+        two, _ = run(0, jnp.where(twice[None], _valley(f, tau, -f.lean), one))
+        return jnp.where(twice[None], _shorter(one, two), one)
+
+    return lax.cond(jnp.any(stuck), both, lambda rows: rows, rows)
 
 
 def _frame(given: Array) -> Frame:
@@ -141,14 +164,30 @@ def _first(f: Frame, rows: Array) -> Array:
     return jnp.concatenate([c[None], d[None], rows[2:4], tau[None], rows[5:]])
 
 
+def _valley(f: Frame, tau: Array, side: Array) -> Array:
+    """Beside a saddle, that is a string over a ridge, on one of its sides. The string slips to
+    one of them, and which is shorter is not known before."""
+    cosine = jnp.full_like(tau, math.cos(_BESIDE))
+    none, one = jnp.zeros_like(tau), jnp.ones_like(tau)
+    start = [cosine, side * math.sin(_BESIDE), one, none, tau]
+    return jnp.stack([*start, *[none] * 7, -one])
+
+
+def _shorter(one: Array, two: Array) -> Array:
+    """Of two strings that were looked for."""
+    x, y = _unpack(one), _unpack(two)
+    better = (y.length < x.length - 1e-12) | (x.converged <= 0)
+    return jnp.where((better & (y.converged > 0))[None], two, one)
+
+
 def _goes_on(loop: tuple) -> Array:
     return (loop[0] < _PASSES[1]) & jnp.any(loop[1][12] <= 0)
 
 
 def _again(
     f: Frame, count: Array, rows: Array, *, steps: int, hurried: bool = False
-) -> tuple[Array, Array]:
-    """One shot more."""
+) -> tuple[Array, Array, Array]:
+    """One shot more; and whether it was no saddle."""
     tolerance = max(_TOLERANCE, 1e3 * float(jnp.finfo(rows.dtype).eps))
     old = _unpack(rows)
     start = aim(f, old.start[0], old.start[1])
@@ -169,7 +208,7 @@ def _again(
     # A hopeless string may overflow: its last finite state stays, not converged.
     lost = ~jnp.all(jnp.isfinite(new), axis=0)
     held = (old.converged > 0) | (~fine & (old.converged == 0)) | lost
-    return count + 1, jnp.where(held[None], rows, new)
+    return count + 1, jnp.where(held[None], rows, new), shot.stable | (old.converged > 0)
 
 
 @_solve.defjvp
@@ -244,11 +283,19 @@ def _geodesic(rows: Array, a: Array, b: Array, on: Array, wanted: Array) -> Geod
 
 
 class Shooting(NamedTuple):
-    """One string on its way to a solution, shot by shot: `ellipsoid_block` in pieces."""
+    """One string on its way to a solution, shot by shot: `ellipsoid_block` in pieces.
+
+    Where a shot is a saddle the string is looked for on both sides, one after the other."""
 
     frame: Frame
+    tau: Float[Array, " 1"]
+    """At first."""
     shots: Int[Array, ""]
+    tries: Int[Array, ""]
+    """0 before a saddle is met; 1 on one side of it, 2 on the other."""
     rows: Float[Array, "13 1"]
+    kept: Float[Array, "13 1"]
+    """What was found on the one side."""
 
     @staticmethod
     def problem(
@@ -266,13 +313,26 @@ class Shooting(NamedTuple):
     def begun(problem: Float[Array, "13 1"]) -> "Shooting":
         f = _frame(problem[:12])
         rows = _first(f, _unknown(problem[12] > 0.5, problem.dtype))
-        return Shooting(f, jnp.zeros((), int), rows)
+        none = jnp.zeros((), int)
+        return Shooting(f, rows[4], none, none, rows, rows.at[12].set(-1))
 
     def goes_on(self) -> Bool[Array, ""]:
-        return _goes_on(self[1:])
+        return _goes_on((self.shots, self.rows))
 
     def again(self) -> "Shooting":
-        return Shooting(self.frame, *_again(*self, steps=STEPS))
+        f, tau, shots, tries, rows, kept = self
+        shots, rows, stable = _again(f, shots, rows, steps=STEPS)
+        stuck = (tries == 0) & ~stable[0]
+        other = (tries == 1) & ~_goes_on((shots, rows))
+        side = jnp.where(stuck, f.lean, -f.lean)
+        kept = jnp.where(other, rows, kept)
+        rows = jnp.where(stuck | other, _valley(f, tau, side), rows)
+        one = jnp.where(f.told[0] > 0.5, 2, 1)
+        tries = jnp.where(stuck, one, jnp.where(other, 2, tries))
+        return Shooting(f, tau, jnp.where(stuck | other, 0, shots), tries, rows, kept)
+
+    def best(self) -> Float[Array, "13 1"]:
+        return _shorter(self.rows, self.kept)
 
 
 def solved(

@@ -67,6 +67,7 @@ class Frame(NamedTuple):
     b1: Array  # the same for b: towards b, and the way the path comes from
     b2: Array
     lean: Array  # ±1: the side of the plane to slip to from a saddle
+    told: Array  # 1 if the path is known to be on that side
 
 
 class Aim(NamedTuple):
@@ -115,10 +116,13 @@ def frame_of(a: Array, b: Array, s: Array, side: Array) -> Frame:
     spare = jnp.where(blind[None], cross(e1, axis), spare)
     normal = jnp.where((dot(normal, normal) > 1e-20)[None], normal, spare)
     e3 = normal / jnp.sqrt(dot(normal, normal))[None]
+    beside = dot(hint, e3)
+    least = 1e-6 * jnp.sqrt(dot(hint, hint))
     return Frame(
         s, inverse, s[0] * s[1] * s[2], ya, yb, ha, hb, 1 / na, ha / na, 1 / nb, hb / nb,
         e1, cross(e3, e1), e3, b1, cross(b1, e3),
-        jnp.where(dot(hint, e3) < 0, -1, 1).astype(na.dtype),
+        jnp.where(beside < -least, -1, 1).astype(na.dtype),
+        (jnp.abs(beside) > least).astype(na.dtype),
     )  # fmt: skip
 
 

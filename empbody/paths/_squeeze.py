@@ -108,31 +108,41 @@ def slopes(strings: Stretched) -> Ends:
         held = second & (dot(slots.side, slots.side) > 0.0)
         grip = _grip(slots, x)
         factor = jnp.where(held, grip.value, 1.0)
-        scale = share.value * factor
-        shift = jnp.where(held[None], (1.0 - scale)[None] * grip.foot, 0.0)
-        # The less is left, the nearer it is to the straight line.
-        size = per_scale(shift, scale) - jnp.where(held, dot(push, grip.foot), 0.0)
-        more = (size * share.value)[None, None] * grip.slopes
-        more = more + (1.0 - scale)[None, None] * grip.along(push)
+        part, inside = share.between * factor, jnp.where(slots.ellipsoid, share.outside, 1.0)
+        hold = part * inside
+        shift = jnp.where(held[None], (1.0 - hold)[None] * grip.foot, 0.0)
+        size = per_scale(shift, share.outside * part)
+        # The less it holds, the nearer it is to the straight line (`Surfaces.options`).
+        pull = jnp.where(held, dot(push, grip.foot), 0.0)
+        per_hold = share.outside * size - pull * inside
+        more = (per_hold * share.between)[None, None] * grip.slopes
+        more = more + (1.0 - hold)[None, None] * grip.along(push)
         more = jnp.where(held[None, None], more, 0.0)
-        size = size * factor
+        size = part * (size - jnp.where(slots.ellipsoid, pull, 0.0))
+        per_hold = per_hold * factor
     else:
-        size, more = per_scale(jnp.zeros_like(a), share.value), jnp.zeros_like(x)
-    steep = (size[None, None] * share.slopes + more) / slots.size[:, None]
+        scale = share.outside * share.between
+        size, more = per_scale(jnp.zeros_like(a), scale), jnp.zeros_like(x)
+        size, per_hold = size * share.between, size * share.outside
+    steep = size[None, None] * share.outside_slopes + per_hold[None, None] * share.between_slopes
+    steep = (steep + more) / slots.size[:, None]
     if "cylinder" in slots.has:
         # It was seen along its axis.
-        axial = jnp.where(slots.cylinder[None], size[None] * share.rise, steep[2])
+        axial = jnp.where(slots.cylinder[None], per_hold[None] * share.rise, steep[2])
         steep = jnp.concatenate([steep[:2], axial[None]])
     return turn(slots.rotation[:, :, None], steep)
 
 
 class _Share(NamedTuple):
-    """What is left whatever the side."""
+    """What is left whatever the side, in two factors: because of ends inside, and because of
+    the end faces of a cylinder."""
 
-    value: Float[Array, "*batch"]
-    slopes: Ends
+    outside: Float[Array, "*batch"]
+    between: Float[Array, "*batch"]
+    outside_slopes: Ends
+    between_slopes: Ends
     rise: Float[Array, "2 *batch"]
-    """Slopes to the axial coordinates, for a cylinder."""
+    """Slopes of the latter to the axial coordinates."""
 
 
 def _share(slots: Surfaces, local: Ends, x: Ends) -> _Share:
@@ -144,7 +154,7 @@ def _share(slots: Surfaces, local: Ends, x: Ends) -> _Share:
     out = jnp.where(some, jnp.where(inside, clear * reach, 1.0), 0.0)
     slopes = (jnp.where(inside, clear / reach, 0.0) * out[::-1])[None] * x
     value = out[0] * out[1]
-    rise = jnp.zeros_like(square)
+    between, across, rise = jnp.ones_like(value), jnp.zeros_like(x), jnp.zeros_like(square)
     if "cylinder" in slots.has:
         radius = slots.size[0]
         away = jnp.where(some, reach, 0.0)
@@ -156,15 +166,13 @@ def _share(slots: Surfaces, local: Ends, x: Ends) -> _Share:
         beyond = jnp.abs(height) - slots.half / radius
         between = jnp.where(slots.cylinder, 1.0 - smooth(beyond), 1.0)
         slope = jnp.where(slots.cylinder, -jnp.sign(height) * _steep(beyond) / radius, 0.0)
-        slope = value * slope
         rise = slope[None] * part[::-1]
         signs = jnp.where(some, _signs(x) * part[::-1] / (reach * total[None]), 0.0)
-        slopes = between[None, None] * slopes + ((slope * (high - low))[None] * signs)[None] * x
-        value = value * between
+        across = ((slope * (high - low))[None] * signs)[None] * x
     if "torus" in slots.has:
         value = jnp.where(slots.torus, 1.0, value)
         slopes = jnp.where(slots.torus[None, None], 0.0, slopes)
-    return _Share(value, slopes, rise)
+    return _Share(value, between, slopes, across, rise)
 
 
 class _Grip(NamedTuple):

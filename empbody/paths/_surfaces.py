@@ -119,7 +119,8 @@ class Surfaces(eqx.Module):
         otherwise the longer one.
         """
         ra, rb = self.round(a), self.round(b)
-        share = self._share(a, b, ra, rb)
+        outside, between = self._shares(a, b, ra, rb)
+        share = outside * between
         nothing = jnp.zeros_like(ra)
         plain = Left(nothing, share, nothing)
         no = jnp.zeros_like(share, dtype=bool)
@@ -129,8 +130,11 @@ class Surfaces(eqx.Module):
         other, second, unsure = plain, no, no
         if "side" in self.has:
             scale = share * grip.grip
-            # The less is left, the nearer it is to the straight line.
-            other = Left((1.0 - scale)[None] * grip.foot, scale, grip.turn)
+            # The less it holds, the nearer it is to the straight line. Not so where an end is
+            # inside: it must stay on the outside of what is left, and keeps to its side; but an
+            # ellipsoid lets go then, from which such a string would slip.
+            hold = grip.grip * jnp.where(self.ellipsoid, share, between)
+            other = Left((1.0 - hold)[None] * grip.foot, scale, grip.turn)
             second = (scale > next_to_nothing(scale)) & ~self.torus
         if "ellipsoid" in self.has:
             beside = dot(grip.foot, grip.foot)
@@ -177,10 +181,13 @@ class Surfaces(eqx.Module):
 
     def share(self, a: Float[Array, "3 *batch"], b: Float[Array, "3 *batch"]) -> Array:
         """What is left of each for a stretch from a to b whatever its side."""
-        return self._share(a, b, self.round(a), self.round(b))
+        outside, between = self._shares(a, b, self.round(a), self.round(b))
+        return outside * between
 
-    def _share(self, a: Array, b: Array, ra: Array, rb: Array) -> Array:
+    def _shares(self, a: Array, b: Array, ra: Array, rb: Array) -> tuple[Array, Array]:
+        """The same in two factors: because of ends inside, and because of end faces."""
         share = outside_share(ra) * outside_share(rb)
+        between = jnp.ones_like(share)
         if "cylinder" in self.has:
             # A string passes a cylinder about where it would if both were seen from above.
             from_a, from_b = length(ra), length(rb)
@@ -188,10 +195,10 @@ class Surfaces(eqx.Module):
             part = from_a / jnp.where(total > 0.0, total, 1.0)
             height = (a[2] + part * (b[2] - a[2])) / self.size[0]
             between = end_share(height, self.half / self.size[0])
-            share = share * jnp.where(self.cylinder, between, 1.0)
+            between = jnp.where(self.cylinder, between, 1.0)
         if "torus" in self.has:
             share = jnp.where(self.torus, 1.0, share)
-        return share
+        return share, between
 
     def touch(
         self, a: Float[Array, "3 *batch"], b: Float[Array, "3 *batch"], left: Left
