@@ -20,7 +20,7 @@ from ._ellipsoid import Shooting, solved
 from ._geodesic import Geodesic, Tried
 from ._given import Given
 from ._plan import Plan
-from ._rounds import Row, contacts_with, rows_of
+from ._rounds import Row, contacts_with, preferred, rows_of
 from ._surfaces import Surfaces, ValuesOnly, string_length
 from ._tables import Index, Poses, entry, known, put, put_entry, take
 from ._vectors import turn
@@ -219,8 +219,10 @@ def _alone(block: Block, kind: str, first: int, last: int, found: Found) -> Foun
         one_rows = jnp.where(one, entry(answers, task), none_rows)
         two_rows = lax.cond(two, lambda: entry(answers, task + one), lambda: none_rows)
         on_one, on_two = one_rows[Row.on] > 0.5, two_rows[Row.on] > 0.5
-        shorter = (two_rows[Row.long] < one_rows[Row.long] - margin) & on_one
-        better = on_two & jnp.where(unsure, shorter, ~shorter)
+        shorter = two_rows[Row.long] < one_rows[Row.long] - margin
+        found_one, found_two = one_rows[Row.converged] > 0.5, two_rows[Row.converged] > 0.5
+        either = on_one & preferred(shorter, found_one, found_two)
+        better = on_two & jnp.where(unsure, either, ~(on_one & shorter))
         touches = on_one | (on_two & ~unsure)
         return (
             put(on, k, pose, touches),

@@ -23,7 +23,7 @@ from ._crowd import SEATS, TOGETHER, Seating, joining, seated
 from ._geometry import SurfaceFrames
 from ._given import Given, Touches, picker
 from ._plan import Plan
-from ._rounds import Row, Table, solve_table
+from ._rounds import Row, Table, preferred, solve_table
 from ._surfaces import Differentiable, Surfaces, slot_sizes
 
 
@@ -170,13 +170,14 @@ def _alone(
     One side of a one-sided surface holds the string while that makes it longer than letting
     go would, so that the length is continuous.
     """
-    state = results.at[np.array([Row.on, Row.long])[:, None, None, None], seat, column]
-    state = state.get(mode="promise_in_bounds")
-    on, long = wanted & (state[0] > 0.5), state[1]
+    which = np.array([Row.on, Row.long, Row.converged])
+    state = results.at[which[:, None, None, None], seat, column].get(mode="promise_in_bounds")
+    on, long, found = wanted & (state[0] > 0.5), state[1], state[2] > 0.5
     # Both ways often end up on the same string; then it is the first, whatever the rounding.
     margin = max(SAME, 10.0 * float(jnp.finfo(long.dtype).eps))
     shorter = long[:, 1] < long[:, 0] - margin
-    better = on[:, 1] & jnp.where(unsure, on[:, 0] & shorter, ~(on[:, 0] & shorter))
+    either = on[:, 0] & preferred(shorter, found[:, 0], found[:, 1])
+    better = on[:, 1] & jnp.where(unsure, either, ~(on[:, 0] & shorter))
     seat, column = (jnp.where(better, x[:, 1], x[:, 0]) for x in (seat, column))
     rows = results.at[:, seat, column].get(mode="promise_in_bounds")
     on = on[:, 0] | (on[:, 1] & ~unsure)

@@ -49,8 +49,9 @@ _FEW = 3
 """So few steps of integration that coarse passes with fewer save nothing."""
 _TURN, _LEAST = 0.45, 0.1
 """Angle that one step of integration turns, and steps at least."""
-_BESIDE = 0.7
-"""Azimuth beside a saddle from which strings are looked for."""
+_BESIDE, _PATIENCE = 0.7, 10
+"""Azimuth beside a saddle from which strings are looked for, and after how many shots they are
+although none was met."""
 
 
 class _Solution(NamedTuple):
@@ -131,6 +132,7 @@ def _solve_block(
     rows, stuck = run(begun, rows)
     if hurried:
         return rows
+    stuck = stuck | (rows[12] <= 0)
 
     def both(rows: Array) -> Array:
         tau = rows[4]
@@ -322,7 +324,8 @@ class Shooting(NamedTuple):
     def again(self) -> "Shooting":
         f, tau, shots, tries, rows, kept = self
         shots, rows, stable = _again(f, shots, rows, steps=STEPS)
-        stuck = (tries == 0) & ~stable[0]
+        late = (shots >= _PATIENCE) & (rows[12, 0] <= 0)
+        stuck = (tries == 0) & (~stable[0] | late)
         other = (tries == 1) & ~_goes_on((shots, rows))
         side = jnp.where(stuck, f.lean, -f.lean)
         kept = jnp.where(other, rows, kept)

@@ -108,6 +108,12 @@ def rows_of(seats: Given, slot: Array, found: Contact, whole: Array | None = Non
     return jnp.stack([x.astype(long.dtype) for x in parts])
 
 
+def preferred(shorter: Array, one: Array, two: Array) -> Bool[Array, "..."]:
+    """Of two ways, whether the second is right, which may be the shorter one; but one that was
+    not found says nothing."""
+    return (two & ~one) | (shorter & (two | ~one))
+
+
 def solve_contacts(
     seats: Given,
     begins: Array,
