@@ -259,18 +259,6 @@ def test_a_model_can_be_built_from_traced_numbers():
     np.testing.assert_allclose(slope, difference, rtol=1e-6)
 
 
-@pytest.mark.parametrize("curves", ["de_groote_fregly", "millard", "thelen"])
-def test_a_tendon_never_pushes(curves):
-    """However fast a muscle with a rigid tendon shortens, and whatever damps it."""
-    model = three(tendon="rigid", curves=curves, damping=0.1)
-    speeds = jnp.tile(jnp.linspace(-60.0, 60.0, 25)[:, None], (1, 2))
-    force = jax.vmap(lambda qd: eb.muscle_forces(model, Q, qd, jnp.full(3, 0.3)))(speeds)
-    assert float(force.min()) == 0.0
-    assert float(force.max()) > 0.0
-    given = jax.vmap(lambda qd: eb.muscle_outputs(model, Q, qd, jnp.full(3, 0.3)))(speeds)
-    np.testing.assert_allclose(given.tendon_force, force, rtol=1e-12, atol=1e-9)
-
-
 # What is refused
 
 

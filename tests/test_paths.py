@@ -11,7 +11,7 @@ import pytest
 
 import empbody as eb
 from empbody.paths._compact import work_list
-from empbody.paths._squeeze import _grip, _share
+from empbody.paths._squeeze import through_what_is_left
 from empbody.paths._surfaces import Surfaces
 
 
@@ -499,7 +499,7 @@ def test_work_list_holds_those_that_need_work(size):
 def test_written_slopes_of_what_is_left_are_those_of_differentiation():
     """Cylinders and round surfaces with and without sides, ends inside and outside."""
     rng, n = np.random.default_rng(0), 2000
-    cylinder = rng.random(n) < 0.5
+    cylinder, ball = rng.random(n) < 0.5, rng.random(n) < 0.5
     size = rng.uniform(0.5, 1.5, (3, n))
     size[1], size[2] = np.where(cylinder, size[0], size[1]), np.where(cylinder, 1.0, size[2])
     side = np.zeros((3, n))
@@ -511,9 +511,9 @@ def test_written_slopes_of_what_is_left_are_those_of_differentiation():
         half=jnp.asarray(rng.uniform(0.2, 2.0, n)),
         side=jnp.asarray(side),
         cylinder=jnp.asarray(cylinder),
-        ellipsoid=jnp.asarray(~cylinder),
+        ellipsoid=jnp.asarray(~cylinder & ~ball),
         torus=jnp.zeros(n, bool),
-        has=("cylinder", "ellipsoid", "side"),
+        has=("cylinder", "sphere", "ellipsoid", "side"),
     )
     x = jnp.asarray(rng.normal(size=(3, 2, n)) * rng.choice([0.4, 2.0], (1, 2, n)))
     push = jnp.asarray(rng.normal(size=(3, n)))
@@ -524,17 +524,7 @@ def test_written_slopes_of_what_is_left_are_those_of_differentiation():
 
     @jax.jit
     def written(x):
-        local = jnp.stack([surfaces.round(x[:, k]) for k in range(2)], axis=1)
-        share, grip = _share(surfaces, x, local), _grip(surfaces, local)
-        scale = share.value * jnp.where(held, grip.value, 1.0)
-        per_scale = push[0] - jnp.where(held, jnp.sum(push * grip.foot, axis=0), 0.0)
-        factor = per_scale * jnp.where(held, grip.value, 1.0)
-        more = (per_scale * share.value)[None, None] * grip.slopes
-        more = more + (1.0 - scale)[None, None] * grip.along(push)
-        slopes = factor[None, None] * share.slopes + jnp.where(held[None, None], more, 0.0)
-        slopes = slopes / surfaces.size[:, None]
-        axial = jnp.where(surfaces.cylinder[None], factor[None] * share.rise, slopes[2])
-        return slopes.at[2].set(axial)
+        return through_what_is_left(surfaces, x, held, push, lambda *_: push[0])
 
     held = surfaces.options(x[:, 0], x[:, 1])[2] & (jnp.abs(surfaces.side).sum(axis=0) > 0)
     assert 100 < held.sum() < n

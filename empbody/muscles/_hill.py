@@ -245,9 +245,7 @@ class HillMuscles(AbstractMuscles):
             placed, velocity, taut = rigid(p, l_mt, v_mt)
             level = self.activation(state, excitation)
             forces = fibre_forces(p, curves, placed.length, velocity, level)
-            # Damping would make fast shortening push.
-            total = jnp.maximum(forces.total, 0.0)
-            return p.max_isometric_force * total * placed.cosine * taut
+            return p.max_isometric_force * forces.total * placed.cosine * taut
         if self.formulation == "implicit":
             return p.max_isometric_force * jnp.maximum(state.fibre, 0.0)
         stretched = tendon_length(p, fibre_of_length(p, state.fibre), l_mt)
@@ -266,8 +264,7 @@ class HillMuscles(AbstractMuscles):
         if state.fibre is None:
             placed, velocity, taut = rigid(p, l_mt, v_mt)
             stretched = jnp.where(taut > 0.0, 1.0, tendon_length(p, placed, l_mt))
-            total = fibre_forces(p, curves, placed.length, velocity, level).total
-            total = jnp.maximum(total, 0.0) * taut
+            total = fibre_forces(p, curves, placed.length, velocity, level).total * taut
             force = total * placed.cosine
             k_tendon = jnp.full_like(l_mt, jnp.inf)
         else:

@@ -8,6 +8,7 @@ which would be compiled for every model.
 """
 
 import dataclasses
+from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
@@ -91,8 +92,6 @@ def slopes(strings: Stretched) -> Ends:
     slots, a, b, comes, goes, touches, on, second = strings
     p, q, arc, before, after = touches
     local = jnp.stack([slots.local(a), slots.local(b)], axis=1)
-    x = jnp.stack([slots.round(local[:, 0]), slots.round(local[:, 1])], axis=1)
-    share = _share(slots, local, x)
     push = jnp.where(on[None], -(comes + goes), 0.0)
     push = jnp.stack([dot(slots.rotation[:, k], push) for k in range(3)]) * slots.size
     whole = length(p - before) + arc + length(after - q)
@@ -104,6 +103,21 @@ def slopes(strings: Stretched) -> Ends:
         alive = scale > next_to_nothing(scale)
         return jnp.where(on & alive, rate / jnp.where(alive, scale, 1.0), 0.0)
 
+    steep = through_what_is_left(slots, local, second, push, per_scale)
+    return turn(slots.rotation[:, :, None], steep)
+
+
+def through_what_is_left(
+    slots: Surfaces,
+    local: Ends,
+    second: Bool[Array, "*batch"],
+    push: Float[Array, "3 *batch"],
+    per_scale: Callable[[Array, Array], Array],
+) -> Ends:
+    """Slopes to the ends, all in the surfaces' frames, of what has the slopes `push` to the
+    shift of what is left (`Left`) and `per_scale`, at that shift and scale, to its scale."""
+    x = jnp.stack([slots.round(local[:, 0]), slots.round(local[:, 1])], axis=1)
+    share = _share(slots, local, x)
     if "side" in slots.has:
         held = second & (dot(slots.side, slots.side) > 0.0)
         grip = _grip(slots, x)
@@ -121,8 +135,8 @@ def slopes(strings: Stretched) -> Ends:
         size = part * (size - jnp.where(slots.ellipsoid, pull, 0.0))
         per_hold = per_hold * factor
     else:
-        scale = share.outside * share.between
-        size, more = per_scale(jnp.zeros_like(a), scale), jnp.zeros_like(x)
+        size = per_scale(jnp.zeros_like(push), share.outside * share.between)
+        more = jnp.zeros_like(x)
         size, per_hold = size * share.between, size * share.outside
     steep = size[None, None] * share.outside_slopes + per_hold[None, None] * share.between_slopes
     steep = (steep + more) / slots.size[:, None]
@@ -130,7 +144,7 @@ def slopes(strings: Stretched) -> Ends:
         # It was seen along its axis.
         axial = jnp.where(slots.cylinder[None], per_hold[None] * share.rise, steep[2])
         steep = jnp.concatenate([steep[:2], axial[None]])
-    return turn(slots.rotation[:, :, None], steep)
+    return steep
 
 
 class _Share(NamedTuple):
