@@ -136,9 +136,9 @@ def _solve_block(
 
     def both(rows: Array) -> Array:
         tau = rows[4]
-        one, _ = run(0, jnp.where(stuck[None], _valley(f, tau, f.lean), rows))
+        one, _ = run(0, jnp.where(stuck[None], _valley(tau, f.lean), rows))
         twice = stuck & (f.told < 0.5)
-        two, _ = run(0, jnp.where(twice[None], _valley(f, tau, -f.lean), one))
+        two, _ = run(0, jnp.where(twice[None], _valley(tau, -f.lean), one))
         return jnp.where(twice[None], _shorter(one, two), one)
 
     return lax.cond(jnp.any(stuck), both, lambda rows: rows, rows)
@@ -166,7 +166,7 @@ def _first(f: Frame, rows: Array) -> Array:
     return jnp.concatenate([c[None], d[None], rows[2:4], tau[None], rows[5:]])
 
 
-def _valley(f: Frame, tau: Array, side: Array) -> Array:
+def _valley(tau: Array, side: Array) -> Array:
     """Beside a saddle, that is a string over a ridge, on one of its sides. The string slips to
     one of them, and which is shorter is not known before."""
     cosine = jnp.full_like(tau, math.cos(_BESIDE))
@@ -294,7 +294,8 @@ class Shooting(NamedTuple):
     """At first."""
     shots: Int[Array, ""]
     tries: Int[Array, ""]
-    """0 before a saddle is met; 1 on one side of it, 2 on the other."""
+    """0 before a saddle is met; 1 on one side of it, 2 on the other, or on the only one if the
+    side is known."""
     rows: Float[Array, "13 1"]
     kept: Float[Array, "13 1"]
     """What was found on the one side."""
@@ -329,7 +330,7 @@ class Shooting(NamedTuple):
         other = (tries == 1) & ~_goes_on((shots, rows))
         side = jnp.where(stuck, f.lean, -f.lean)
         kept = jnp.where(other, rows, kept)
-        rows = jnp.where(stuck | other, _valley(f, tau, side), rows)
+        rows = jnp.where(stuck | other, _valley(tau, side), rows)
         one = jnp.where(f.told[0] > 0.5, 2, 1)
         tries = jnp.where(stuck, one, jnp.where(other, 2, tries))
         return Shooting(f, tau, jnp.where(stuck | other, 0, shots), tries, rows, kept)

@@ -66,10 +66,7 @@ def hook(
     """
     normal = plane_normal(*apart(a, b))
     preference = _lean(a, side, normal) - _lean(b, side, normal)
-    along = b - a
-    square = dot(along, along)
-    reach = jnp.clip(-dot(a, along) / jnp.where(square > 0.0, square, 1.0), 0.0, 1.0)
-    foot = a + reach[None] * along
+    foot = foot_of(a, b)
     beside = dot(foot, foot)
     distance = jnp.sqrt(jnp.where(beside > 0.0, beside, 1.0))
     full = jnp.where(cylinder, CYLINDER_HOLD[0], ROUND_HOLD[0])
@@ -77,6 +74,14 @@ def hook(
     grip = jnp.where(beside > 0.0, 1.0 - smooth((distance - full) / (none - full)), 1.0)
     grip = grip * smooth(-preference / DOUBT) * smooth(_opening(a, b) / OPENING)
     return Hook(-normal, foot, grip)
+
+
+def foot_of(a: Float[Array, "3 ..."], b: Float[Array, "3 ..."]) -> Float[Array, "3 ..."]:
+    """Point of the stretch from a to b that is nearest to the origin."""
+    line = b - a
+    square = dot(line, line)
+    place = jnp.clip(-dot(a, line) / jnp.where(square > 0.0, square, 1.0), 0.0, 1.0)
+    return a + place[None] * line
 
 
 def next_to_nothing(size: Array) -> float:

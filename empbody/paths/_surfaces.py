@@ -22,6 +22,7 @@ from ._remainder import (
     Left,
     apart,
     end_share,
+    foot_of,
     hook,
     next_to_nothing,
     outside_share,
@@ -174,8 +175,8 @@ class Surfaces(eqx.Module):
         clears all of the surface, and is too far for its side to hold it. For less than that
         takes to find out in detail; nothing is said of tori."""
         ra, rb = self.round(a), self.round(b)
-        foot = _foot(ra, rb)
-        sided = self.cylinder & (dot(self.side, self.side) > 0.0)
+        foot = foot_of(ra, rb)
+        sided = self.cylinder & ~self.sideless
         reach = jnp.where(sided, CYLINDER_HOLD[1] ** 2, 1.0) * (1.0 + 1e-9)
         return (dot(foot, foot) > reach) & ~self.torus
 
@@ -238,7 +239,7 @@ class Surfaces(eqx.Module):
             least = jnp.where(self.cylinder, self.size[0] * part, least)
         longer = 2.0 * angle * least
         if "ellipsoid" in self.has:
-            foot = _foot(ra, rb)
+            foot = foot_of(ra, rb)
             unsure = self.ellipsoid & (dot(foot, foot) < _UNSURE)
             longer = jnp.where(unsure, 0.0, longer)
         return longer
@@ -402,14 +403,6 @@ class ValuesOnly:
 
 _UNSURE = 0.1
 """Squared distance of the line from the centre, in radii, below which both ways are tried."""
-
-
-def _foot(a: Array, b: Array) -> Array:
-    """Point of the line from a to b that is nearest to the origin."""
-    line = b - a
-    square = dot(line, line)
-    place = jnp.clip(-dot(a, line) / jnp.where(square > 0.0, square, 1.0), 0.0, 1.0)
-    return a + place[None] * line
 
 
 def _fit(mask: Array, like: Array) -> Array:
