@@ -480,3 +480,30 @@ def test_beside_a_ridge_the_shorter_of_two_strings_is_found():
     # Of some only one side is known to the hints; none is longer than either.
     assert float(jnp.max(jnp.where(ok, free.length - best, 0.0))) < 1e-9
     assert float(jnp.mean(free.converged[on])) > 0.98
+
+
+def test_torus_with_an_end_on_its_axis():
+    """Every meridian plane holds that end: the string lies in the one of the other end, and so
+    is the tangent to a circle."""
+    r, ring, low = 0.006, 0.03, 0.1
+    x, z = 0.05, 0.02
+    a, b = jnp.array([[x], [0.0], [z]]), jnp.array([[0.0], [0.0], [-low]])
+    radii = jnp.full(1, r), jnp.full(1, ring)
+    on = torus_contact(a, b, *radii)
+    assert np.all(on)
+
+    def length(a, b):
+        return torus_path(a, b, *radii, on).length[0]
+
+    def seen(x, z, sign):
+        """Free length, and angle round the tube of the tangent point."""
+        free = np.sqrt((ring - x) ** 2 + z**2 - r**2)
+        return free, np.arctan2(z, ring - x) - sign * np.arctan2(free, r)
+
+    (one, above), (two, below) = seen(x, z, 1.0), seen(0.0, -low, -1.0)
+    found, slopes = jax.value_and_grad(length, argnums=(0, 1))(a, b)
+    np.testing.assert_allclose(found, one + two + r * (above - below), rtol=0, atol=1e-12)
+    for slope in slopes:
+        np.testing.assert_allclose(np.linalg.norm(slope), 1.0, rtol=0, atol=1e-9)
+    moved = [length(a, b.at[0, 0].set(s)) for s in (-1e-6, 1e-6)]
+    np.testing.assert_allclose(slopes[1][0, 0], (moved[1] - moved[0]) / 2e-6, rtol=0, atol=1e-7)

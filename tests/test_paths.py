@@ -526,7 +526,7 @@ def test_written_slopes_of_what_is_left_are_those_of_differentiation():
     def written(x):
         return through_what_is_left(surfaces, x, held, push, lambda *_: push[0])
 
-    held = surfaces.options(x[:, 0], x[:, 1])[2] & (jnp.abs(surfaces.side).sum(axis=0) > 0)
+    held = surfaces.ways(x[:, 0], x[:, 1]).second & (jnp.abs(surfaces.side).sum(axis=0) > 0)
     assert 100 < held.sum() < n
     exact = jax.jit(jax.grad(remainder))(x)
     assert (jnp.abs(exact) > 0).mean() > 0.2

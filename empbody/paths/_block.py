@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Float
 from ..native import refilled, side_by_side
 from ._ellipsoid import Shooting, solved
 from ._geodesic import Geodesic, Tried
-from ._given import Given
+from ._given import WAYS, Given
 from ._plan import Plan
 from ._rounds import Row, contacts_with, preferred, rows_of
 from ._surfaces import Surfaces, ValuesOnly, string_length
@@ -30,8 +30,8 @@ BLOCK = 64
 """Poses that are worked on together."""
 SAME = 1e-9
 """Strings that differ by less (m) are the same one."""
-_BOTH, _UNSURE = 3, 4
-"""Bits: ways that are worth a try; whether the shorter is right."""
+_ANY, _UNSURE = (1 << WAYS) - 1, WAYS
+"""Bits: ways that are worth a try; whether the shorter of two is right."""
 
 
 class Slot(NamedTuple):
@@ -124,16 +124,17 @@ class Block:
         surfaces, slot = self.slot(k, pose, kinds)
         a, b = surfaces.local(slot.begin), surfaces.local(slot.end)
         usable = self.usable(k, surfaces, slot, a, b)
-        plain, other, second, unsure = surfaces.options(a, b)
-        given = Given(surfaces, slot.begin, slot.end, usable, plain.scale, other)
+        plain, other, turned, second, unsure, third = surfaces.ways(a, b)
+        given = Given(surfaces, slot.begin, slot.end, usable, plain.scale, other, turned)
         touch = surfaces.touch(a, b, plain)
-        return _One(given, jnp.stack([usable & touch, usable & second])[:, 0], unsure[0])
+        wanted = jnp.stack([usable & x for x in (touch, second, third)])
+        return _One(given, wanted[:, 0], unsure[0])
 
 
 class _One(NamedTuple):
     given: Given
-    wanted: Bool[Array, " 2"]
-    """Which of its two ways are worth a try."""
+    wanted: Bool[Array, " 3"]
+    """Which of its ways are worth a try."""
     unsure: Bool[Array, ""]
 
 
@@ -172,7 +173,8 @@ def _alone(block: Block, kind: str, first: int, last: int, found: Found) -> Foun
 
         def look() -> tuple[Array, Array]:
             one = block.given(k, pose, (kind,))
-            state = one.wanted[0] + 2 * one.wanted[1] + _UNSURE * one.unsure
+            flags = [*one.wanted, one.unsure]
+            state = sum((flag * (1 << n) for n, flag in enumerate(flags)), jnp.zeros((), int))
             return state.astype(jnp.int32), one.given.share[0]
 
         no = jnp.zeros((), jnp.int32), jnp.zeros((), dtype)
@@ -184,12 +186,12 @@ def _alone(block: Block, kind: str, first: int, last: int, found: Found) -> Foun
 
     def note(k: Index, pose: Index, lists: tuple) -> tuple:
         state = take(bits, k - first, pose)[0]
-        ways = state & _BOTH
+        ways = state & _ANY
 
         def enter(lists: tuple) -> tuple:
             tasks, touched, n, m = lists
             touched = put_entry(touched, m, jnp.stack([k, pose, n, state]))
-            for way in (0, 1):
+            for way in range(WAYS if kind == "ellipsoid" else 2):
                 tasks = put_entry(tasks, n, jnp.stack([k, pose, jnp.full_like(k, way)]))
                 n = n + ((ways & (1 << way)) > 0)
             return tasks, touched, n, m + 1
@@ -197,10 +199,10 @@ def _alone(block: Block, kind: str, first: int, last: int, found: Found) -> Foun
         return lax.cond(ways > 0, enter, lambda lists: lists, lists)
 
     none = jnp.zeros((), jnp.int32)
-    lists = lax.empty((3, 2 * room + 1), jnp.int32), lax.empty((4, room + 1), jnp.int32)
+    lists = lax.empty((3, WAYS * room + 1), jnp.int32), lax.empty((4, room + 1), jnp.int32)
     tasks, touched, n, m = poses.in_turn(first, last, note, (*lists, none, none))
 
-    answers = lax.empty((Row.count, 2 * room + 1), dtype)
+    answers = lax.empty((Row.count, WAYS * room + 1), dtype)
     if kind == "ellipsoid":
         answers = _over_ellipsoids(block, tasks, n, answers)
     else:
@@ -214,10 +216,13 @@ def _alone(block: Block, kind: str, first: int, last: int, found: Found) -> Foun
     def choose(t: Index, tables: tuple) -> tuple:
         on, second, rows = tables
         k, pose, task, state = entry(touched, t)
-        one, two, unsure = ((state & (1 << n)) > 0 for n in (0, 1, 2))
+        one, two, three, unsure = ((state & (1 << n)) > 0 for n in range(4))
         none_rows = nothing(dtype)
         one_rows = jnp.where(one, entry(answers, task), none_rows)
         two_rows = lax.cond(two, lambda: entry(answers, task + one), lambda: none_rows)
+        if kind == "ellipsoid":
+            other = lax.cond(three, lambda: entry(answers, task + one + two), lambda: none_rows)
+            one_rows = jnp.where(_instead(one_rows, other, margin), other, one_rows)
         on_one, on_two = one_rows[Row.on] > 0.5, two_rows[Row.on] > 0.5
         shorter = two_rows[Row.long] < one_rows[Row.long] - margin
         found_one, found_two = one_rows[Row.converged] > 0.5, two_rows[Row.converged] > 0.5
@@ -234,11 +239,19 @@ def _alone(block: Block, kind: str, first: int, last: int, found: Found) -> Foun
     return Found(on, second, rows, share)
 
 
+def _instead(one: Array, other: Array, margin: float) -> Bool[Array, ""]:
+    """Whether the other way round is the shorter one."""
+    shorter = other[Row.long] < one[Row.long] - margin
+    found, better = one[Row.converged] > 0.5, other[Row.converged] > 0.5
+    both = (one[Row.on] > 0.5) & (other[Row.on] > 0.5)
+    return both & preferred(shorter, found, better)
+
+
 def _solved(block: Block, tasks: Array, t: Index, kind: str) -> Float[Array, " 12"]:
     """Rows of one task."""
     k, pose, way = entry(tasks, t)
     given = block.given(k, pose, (kind,)).given
-    left, here = given.left((way == 1)[None]), jnp.ones((1,), bool)
+    left, here = given.left(way[None]), jnp.ones((1,), bool)
     kernels = ValuesOnly(Tried.nothing(here, block.dtype))
     got = contacts_with(kernels, given, given.begins, given.ends, left, here)
     lifted = jax.tree.map(lambda x: x[..., None, :], (given, got))
@@ -265,7 +278,7 @@ def _over_ellipsoids(block: Block, tasks: Array, n: Index, answers: Array) -> Ar
         given = block.given(k, pose, ("ellipsoid",)).given
         surfaces, begin, end = given.surfaces, given.begins, given.ends
         recorder, here = _Recorder(), jnp.ones((1,), bool)
-        contacts_with(recorder, given, begin, end, given.left((way == 1)[None]), here)
+        contacts_with(recorder, given, begin, end, given.left(way[None]), here)
         # Where the problem is: the middle of what is left of the surface, turned.
         middle = surfaces.world(surfaces.local(begin) - recorder.start)
         turned, on = surfaces.rotation.reshape(9, 1), recorder.on[None].astype(dtype)

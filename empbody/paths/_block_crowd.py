@@ -193,7 +193,7 @@ def _joined(
     alone = take(rows, bearer, pose)[: Row.long]
     ends = seats.begins[:, 0], seats.ends[:, 0]
     tries = (task[Task.back] & jnp.asarray([1, 2, 4][:count], jnp.int32))[:, None] > 0
-    left = seats.left(way)
+    left = seats.left(way.astype(jnp.int32))
     problem = Problem(seats, left, way, tries, wanted, True, alone, own[None, None], *ends)
     if mixture.free or mixture.turns:
         # Few have a choice of ways.

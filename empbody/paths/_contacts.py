@@ -98,12 +98,13 @@ def _contacts_by_blocks(plan: Plan, given: Slot) -> Float[Array, "13 ns lanes"]:
     surfaces = placed_surfaces(plan, centre, rotation, size, half)
     usable = _usable(plan, surfaces, begins, ends, exists)
     a, b = surfaces.local(begins), surfaces.local(ends)
-    plain, other, second, unsure = surfaces.options(a, b)
-    wanted = jnp.stack([usable & surfaces.touch(a, b, plain), usable & second], axis=1)
+    plain, other, turned, second, unsure, third = surfaces.ways(a, b)
+    touch = surfaces.touch(a, b, plain)
+    wanted = jnp.stack([usable & x for x in (touch, second, third)], axis=1)
     n, _, lanes = wanted.shape
     # Which kind a picked surface is depends on the pose, so rows say nothing any more.
     loose = dataclasses.replace(surfaces, rows=())
-    pick = picker(Given(loose, begins, ends, usable, plain.scale, other))
+    pick = picker(Given(loose, begins, ends, usable, plain.scale, other, turned))
     seats = SEATS if plan.crowded else 1
     stretches = len(plan.crowded) * lanes
     block = min(block_size(stretches), TOGETHER) if plan.crowded else block_size(wanted.size)
@@ -164,7 +165,7 @@ def _usable(plan: Plan, surfaces: Surfaces, begins: Array, ends: Array, exists: 
 def _alone(
     wanted: Array, unsure: Array, results: Array, column: Array, seat: Array
 ) -> tuple[Array, Array]:
-    """Each with nothing but its own surface in the way, in the better of two ways (slot, way,
+    """Each with nothing but its own surface in the way, in the best of its ways (slot, way,
     lane).
 
     One side of a one-sided surface holds the string while that makes it longer than letting
@@ -175,6 +176,13 @@ def _alone(
     on, long, found = wanted & (state[0] > 0.5), state[1], state[2] > 0.5
     # Both ways often end up on the same string; then it is the first, whatever the rounding.
     margin = max(SAME, 10.0 * float(jnp.finfo(long.dtype).eps))
+    # Of the first and the third the shorter.
+    instead = on[:, 0] & on[:, 2]
+    shorter = long[:, 2] < long[:, 0] - margin
+    instead = instead & preferred(shorter, found[:, 0], found[:, 2])
+    seat, column, long, found = (
+        x.at[:, 0].set(jnp.where(instead, x[:, 2], x[:, 0])) for x in (seat, column, long, found)
+    )
     shorter = long[:, 1] < long[:, 0] - margin
     either = on[:, 0] & preferred(shorter, found[:, 0], found[:, 1])
     better = on[:, 1] & jnp.where(unsure, either, ~(on[:, 0] & shorter))

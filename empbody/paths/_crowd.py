@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from ._compact import on_those, work_list
-from ._given import Given
+from ._given import WAYS, Given
 from ._held import Alone, hold
 from ._plan import Plan
 from ._rounds import Row, Table
@@ -65,7 +65,7 @@ def joining(
     slots = jnp.stack([ahead[order], bearer[order], behind[order]])
     way = second.at[slots[1], lane].get(mode="promise_in_bounds").astype(jnp.int32)
     way = jnp.stack([early[order], way, late[order]])
-    which = jnp.where(slots < 0, -1, (2 * slots + way) * lanes + lane[None])
+    which = jnp.where(slots < 0, -1, (WAYS * slots + way) * lanes + lane[None])
     # Only the longest stays; those that join are put in again.
     own = _stretch_of(plan)
     mine = longest[np.maximum(own, 0)] == jnp.arange(len(own))[:, None]

@@ -12,6 +12,11 @@ from ._remainder import Left
 from ._surfaces import Surfaces, choose
 from ._vectors import Tree
 
+WAYS = 3
+"""In which a string may lie on a surface (`Surfaces.ways`). Which one it was found in need not
+be known of the third: as much of the surface is left as in the first."""
+SECOND, THIRD = 1, 2
+
 
 class Touches(NamedTuple):
     """Contacts of all slots in the ground frame, with the string on either side.
@@ -21,7 +26,7 @@ class Touches(NamedTuple):
 
     on: Bool[Array, "ns lanes"]
     second: Bool[Array, "ns lanes"]
-    """Which of its two ways the string takes (see `Surfaces.options`)."""
+    """Whether it is the second of the ways that the string may take (`Ways`)."""
     p: Float[Array, "3 ns lanes"]
     """Touch-down."""
     q: Float[Array, "3 ns lanes"]
@@ -58,10 +63,14 @@ class Given(eqx.Module):
     """What is left in the first way."""
     other: Left
     """What is left in the second."""
+    turned: Float[Array, "3 *batch"]
+    """Axis about which the string turns in the third, where as much is left as in the first."""
 
-    def left(self, second: Bool[Array, "*batch"]) -> Left:
+    def left(self, way: Int[Array, "*batch"]) -> Left:
+        """What is left in the first (0), second (1) or third way (2)."""
         nothing = jnp.zeros_like(self.other.shift)
-        return choose(second, self.other, Left(nothing, self.share, nothing))
+        turn = jnp.where((way == THIRD)[None], self.turned, 0.0)
+        return choose(way == SECOND, self.other, Left(nothing, self.share, turn))
 
 
 def picker(tree: Tree) -> Callable[[Int[Array, "..."], Int[Array, "..."]], Tree]:

@@ -15,13 +15,14 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from ._circle import plane_normal
+from ._slipping import smooth
 from ._vectors import cross, dot
 
 CYLINDER_HOLD = (4.0, 7.0)
 ROUND_HOLD = (0.25, 0.6)
 """A one-sided surface holds the string on its side though the straight line passes on the
 other: fully up to the first distance from the centre, and not at all from the second, in radii.
-A string lies stably round a cylinder, but soon slips off anything round."""
+A string lies stably round a cylinder, but soon slips off anything round (`_slipping`)."""
 DOUBT = 0.3
 """It lets go as well where its side hardly prefers one way round to the other."""
 
@@ -46,11 +47,14 @@ class Hook(NamedTuple):
     """A one-sided surface that holds a string against the shorter way."""
 
     turn: Float[Array, "3 ..."]
-    """Axis about which the string then turns."""
+    """Axis about which the string then turns: the way that the side prefers."""
+    against: Bool[Array, "..."]
+    """Whether that is the longer one of the two ways."""
     foot: Float[Array, "3 ..."]
     """Point of the straight stretch nearest to the centre."""
     grip: Float[Array, "..."]
-    """How firmly the surface holds: zero has let go."""
+    """How firmly the surface holds: zero has let go. Only what is longer has to be held, but
+    round an ellipsoid the way that seems longer may be the shorter one, so it is said of both."""
 
 
 def hook(
@@ -66,14 +70,16 @@ def hook(
     """
     normal = plane_normal(*apart(a, b))
     preference = _lean(a, side, normal) - _lean(b, side, normal)
+    against = preference < 0.0
     foot = foot_of(a, b)
     beside = dot(foot, foot)
     distance = jnp.sqrt(jnp.where(beside > 0.0, beside, 1.0))
     full = jnp.where(cylinder, CYLINDER_HOLD[0], ROUND_HOLD[0])
     none = jnp.where(cylinder, CYLINDER_HOLD[1], ROUND_HOLD[1])
-    grip = jnp.where(beside > 0.0, 1.0 - smooth((distance - full) / (none - full)), 1.0)
-    grip = grip * smooth(-preference / DOUBT) * smooth(_opening(a, b) / OPENING)
-    return Hook(-normal, foot, grip)
+    far = against & (beside > 0.0)
+    grip = jnp.where(far, 1.0 - smooth((distance - full) / (none - full)), 1.0)
+    grip = grip * smooth(jnp.abs(preference) / DOUBT) * smooth(_opening(a, b) / OPENING)
+    return Hook(jnp.where(against, -1.0, 1.0)[None] * normal, against, foot, grip)
 
 
 def foot_of(a: Float[Array, "3 ..."], b: Float[Array, "3 ..."]) -> Float[Array, "3 ..."]:
@@ -111,12 +117,6 @@ def apart(a: Array, b: Array) -> tuple[Array, Array]:
     lost = (dot(a, a) == 0.0) | (dot(b, b) == 0.0)
     x = jnp.stack([jnp.ones_like(a[0]), jnp.zeros_like(a[0]), jnp.zeros_like(a[0])])
     return jnp.where(lost[None], x, a), jnp.where(lost[None], jnp.roll(x, 1, axis=0), b)
-
-
-def smooth(x: Array) -> Array:
-    """From zero at 0 to one at 1, with level ends."""
-    x = jnp.clip(x, 0.0, 1.0)
-    return x * x * (3.0 - 2.0 * x)
 
 
 CLEARANCE = 1e-8

@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float, Int
 from ._circle import plane_normal
 from ._compact import by_blocks
 from ._geodesic import Tried
-from ._given import Given
+from ._given import SECOND, WAYS, Given
 from ._remainder import Left, apart
 from ._surfaces import Contact, Kernels, ValuesOnly, choose, string_length
 from ._vectors import dot, length
@@ -40,7 +40,7 @@ class Table(NamedTuple):
     """Slots to solve, a column for what is solved together."""
 
     which: Int[Array, "seats room"]
-    """(slot · 2 + way) · lanes + lane, with way 1 for the second; -1 for an empty seat."""
+    """(slot · WAYS + way) · lanes + lane; -1 for an empty seat."""
     total: Int[Array, ""]
     """Columns that there are; the rest is room."""
     linked: Bool[Array, ""]
@@ -69,10 +69,11 @@ def solve_table(
     def step(which: Array, at: Array, results: Array) -> Array:
         there = which >= 0
         which = jnp.maximum(which, 0)
-        slot, second, lane = which // (2 * lanes), which // lanes % 2 == 1, which % lanes
+        slot, way, lane = which // (WAYS * lanes), which // lanes % WAYS, which % lanes
+        second = way == SECOND
         seats = pick(slot, lane)
         wanted = seats.usable & there
-        left = seats.left(second)
+        left = seats.left(way)
         if slot.shape[0] == 1:
             tried = Tried.nothing(wanted, seats.begins.dtype)
             found, _ = solve_contacts(seats, seats.begins, seats.ends, left, wanted, tried)

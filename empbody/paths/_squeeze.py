@@ -26,8 +26,8 @@ from ._remainder import (
     ROUND_HOLD,
     apart,
     next_to_nothing,
-    smooth,
 )
+from ._slipping import smooth, steadiness, steadiness_slopes, steep
 from ._surfaces import Surfaces
 from ._vectors import cross, dot, length, turn
 
@@ -98,7 +98,12 @@ def slopes(strings: Stretched) -> Ends:
 
     def per_scale(shift: Array, scale: Array) -> Array:
         """Slope to the size."""
-        middle = slots.world(shift * slots.size)
+        middle = shift * slots.size
+        if "cylinder" in slots.has:
+            # Anywhere on its axis; far from the string, directions would have to be exact.
+            height = jnp.where(slots.cylinder, slots.local(p)[2], middle[2])
+            middle = jnp.concatenate([middle[:2], height[None]])
+        middle = slots.world(middle)
         rate = whole + dot(before - middle, -comes) + dot(after - middle, -goes)
         alive = scale > next_to_nothing(scale)
         return jnp.where(on & alive, rate / jnp.where(alive, scale, 1.0), 0.0)
@@ -126,7 +131,7 @@ def through_what_is_left(
         hold = part * inside
         shift = jnp.where(held[None], (1.0 - hold)[None] * grip.foot, 0.0)
         size = per_scale(shift, share.outside * part)
-        # The less it holds, the nearer it is to the straight line (`Surfaces.options`).
+        # The less it holds, the nearer it is to the straight line (`Surfaces.ways`).
         pull = jnp.where(held, dot(push, grip.foot), 0.0)
         per_hold = share.outside * size - pull * inside
         more = (per_hold * share.between)[None, None] * grip.slopes
@@ -179,7 +184,7 @@ def _share(slots: Surfaces, local: Ends, x: Ends) -> _Share:
         height = (low + part[0] * (high - low)) / radius
         beyond = jnp.abs(height) - slots.half / radius
         between = jnp.where(slots.cylinder, 1.0 - smooth(beyond), 1.0)
-        slope = jnp.where(slots.cylinder, -jnp.sign(height) * _steep(beyond) / radius, 0.0)
+        slope = jnp.where(slots.cylinder, -jnp.sign(height) * steep(beyond) / radius, 0.0)
         rise = slope[None] * part[::-1]
         signs = jnp.where(some, _signs(x) * part[::-1] / (reach * total[None]), 0.0)
         across = ((slope * (high - low))[None] * signs)[None] * x
@@ -221,19 +226,11 @@ def _grip(slots: Surfaces, x: Ends) -> _Grip:
     sway = signs[None] * foot[:, None] - weights[None] * line[:, None]
     sway = jnp.where(free[None, None], sway / whole[None, None], 0.0)
 
-    # Distance of the line from the centre.
-    beside = dot(foot, foot)
-    distance = jnp.sqrt(jnp.where(beside > 0.0, beside, 1.0))
-    full = jnp.where(slots.cylinder, CYLINDER_HOLD[0], ROUND_HOLD[0])
-    none = jnp.where(slots.cylinder, CYLINDER_HOLD[1], ROUND_HOLD[1])
-    far = jnp.where(beside > 0.0, (distance - full) / (none - full), 0.0)
-    near, near_slope = 1.0 - smooth(far), -_steep(far) / ((none - full) * distance)
-
     # Angle between the ends.
     scale = square[0] * square[1]
     scale = jnp.sqrt(jnp.where(scale > 0.0, scale, 1.0))
     cosine = product / scale
-    wide, wide_slope = smooth((1.0 - cosine) / OPENING), _steep((1.0 - cosine) / OPENING) / OPENING
+    wide, wide_slope = smooth((1.0 - cosine) / OPENING), steep((1.0 - cosine) / OPENING) / OPENING
     some = jnp.where(square > 0.0, square, 1.0)
     opening = (cosine[None] / some)[None] * x - x[:, ::-1] / scale[None, None]
 
@@ -247,7 +244,10 @@ def _grip(slots: Surfaces, x: Ends) -> _Grip:
     across = cross(slots.side * jnp.ones_like(a), normal)
     heights = dot(across[:, None], x)
     preference = lean[0] * heights[0] + lean[1] * heights[1]
-    sure, sure_slope = smooth(-preference / DOUBT), -_steep(-preference / DOUBT) / DOUBT
+    against = preference < 0.0
+    strength = jnp.abs(preference) / DOUBT
+    sure = smooth(strength)
+    sure_slope = jnp.where(against, -1.0, 1.0) * steep(strength) / DOUBT
     # The normal turns with the ends.
     tilt = cross(lean[0][None] * a + lean[1][None] * b, slots.side * jnp.ones_like(a))
     tilt = tilt - dot(tilt, normal)[None] * normal
@@ -258,19 +258,29 @@ def _grip(slots: Surfaces, x: Ends) -> _Grip:
     turned = jnp.stack([cross(b, tilt), cross(tilt, a)], axis=1)
     preferred = (lean_slope * heights)[None] * x + lean[None] * across[:, None] + turned
 
+    # Distance of the line from the centre.
+    beside = dot(foot, foot)
+    distance = jnp.sqrt(jnp.where(beside > 0.0, beside, 1.0))
+    full = jnp.where(slots.cylinder, CYLINDER_HOLD[0], ROUND_HOLD[0])
+    none = jnp.where(slots.cylinder, CYLINDER_HOLD[1], ROUND_HOLD[1])
+    far = jnp.where(against & (beside > 0.0), (distance - full) / (none - full), 0.0)
+    near, near_slope = 1.0 - smooth(far), -steep(far) / ((none - full) * distance)
+
     slopes = ((sure * wide * near_slope)[None] * weights)[None] * foot[:, None]
     slopes = slopes + (near * wide * sure_slope)[None, None] * preferred
     slopes = slopes + (near * sure * wide_slope)[None, None] * opening
-    return _Grip(near * wide * sure, slopes, foot, line, weights, sway)
+    value = near * wide * sure
+    if "ellipsoid" in slots.has:
+        size = slots.size * jnp.ones_like(a)
+        side = slots.side * jnp.ones_like(a)
+        steady = jnp.where(slots.ellipsoid, steadiness(a, b, size, side), 1.0)
+        drift = steadiness_slopes(a, b, size, side)
+        drift = jnp.where(slots.ellipsoid, value, 0.0)[None, None] * drift
+        slopes, value = steady[None, None] * slopes + drift, steady * value
+    return _Grip(value, slopes, foot, line, weights, sway)
 
 
 def _signs(x: Ends) -> Float[Array, "2 *batch"]:
     """1 for the first end, -1 for the second."""
     one = jnp.ones_like(x[0, 0])
     return jnp.stack([one, -one])
-
-
-def _steep(x: Array) -> Array:
-    """Slope of `smooth`."""
-    x = jnp.clip(x, 0.0, 1.0)
-    return 6.0 * x * (1.0 - x)

@@ -27,6 +27,7 @@ from ._remainder import (
     next_to_nothing,
     outside_share,
 )
+from ._slipping import steadiness
 from ._torus import torus_block, torus_contact, torus_inside, torus_path
 from ._vectors import Tree, cross, dot, length, turn, turn_back
 
@@ -47,6 +48,31 @@ class Contact(NamedTuple):
     """Length on the surface (m)."""
     converged: Bool[Array, "..."]
     """Whether it is the shortest string; where false it is finite but something else."""
+
+
+class Ways(NamedTuple):
+    """What is left of surfaces for the ways in which strings may lie on them, elementwise.
+
+    In the first, plain one a string takes the shorter way round, as the plane of its ends and
+    the centre tells it; in the second a one-sided surface holds it on its side. Round an ellipsoid
+    that plane may err. Near the centre the other way round is tried as well: as the second where
+    there are no sides, and else as the third. So the string is
+
+        the shorter of both (first, and second or third), but
+        the longer one of that and the one that its side holds.
+
+    Each of the three changes continuously, so its length does.
+    """
+
+    plain: Left
+    other: Left
+    turned: Float[Array, "3 *batch"]
+    """Axis about which the string turns the other way round."""
+    second: Bool[Array, "*batch"]
+    """Whether the second is worth a try."""
+    unsure: Bool[Array, "*batch"]
+    """Whether it is the other way round, and nothing is held."""
+    third: Bool[Array, "*batch"]
 
 
 class Surfaces(eqx.Module):
@@ -107,18 +133,8 @@ class Surfaces(eqx.Module):
             return within
         return jnp.where(self.torus, torus_inside(local, self.size[0], self.size[1]), within)
 
-    def options(
-        self, a: Float[Array, "3 *batch"], b: Float[Array, "3 *batch"]
-    ) -> tuple[Left, Left, Bool[Array, "*batch"], Bool[Array, "*batch"]]:
-        """The two ways in which a string from a to b may lie on each (in its own frame).
-
-        The first is the plain one. The second is worth a try where the third result says so:
-        a one-sided surface holds the string on its side, against the shorter way; and over an
-        ellipsoid without sides the shorter way is not always the one that the plane through
-        both ends and the centre tells, so near the centre the other is tried as well. The last
-        result tells where the reason is the latter: there the shorter string is right, and
-        otherwise the longer one.
-        """
+    def ways(self, a: Float[Array, "3 *batch"], b: Float[Array, "3 *batch"]) -> "Ways":
+        """In which a string from a to b may lie on each (in its own frame)."""
         ra, rb = self.round(a), self.round(b)
         outside, between = self._shares(a, b, ra, rb)
         share = outside * between
@@ -126,23 +142,39 @@ class Surfaces(eqx.Module):
         plain = Left(nothing, share, nothing)
         no = jnp.zeros_like(share, dtype=bool)
         if "side" not in self.has and "ellipsoid" not in self.has:
-            return plain, plain, no, no
+            return Ways(plain, plain, nothing, no, no, no)
         grip = hook(ra, rb, self.side, self.cylinder)
-        other, second, unsure = plain, no, no
+        turned = jnp.where(grip.against, 1.0, -1.0)[None] * grip.turn
+        other, held, unsure, third, firm = plain, no, no, no, grip.grip
         if "side" in self.has:
-            scale = share * grip.grip
+            if "ellipsoid" in self.has:
+                one = jnp.ones_like(ra)
+                steady = steadiness(ra, rb, self.size * one, self.side * one)
+                firm = jnp.where(self.ellipsoid, steady * firm, firm)
+            scale = share * firm
             # The less it holds, the nearer it is to the straight line. Not so where an end is
-            # inside: it must stay on the outside of what is left, and keeps to its side; but an
-            # ellipsoid lets go then, from which such a string would slip.
-            hold = grip.grip * jnp.where(self.ellipsoid, share, between)
+            # inside: it must stay on the outside of what is left, and keeps to its side.
+            hold = firm * jnp.where(self.ellipsoid, share, between)
             other = Left((1.0 - hold)[None] * grip.foot, scale, grip.turn)
-            second = (scale > next_to_nothing(scale)) & ~self.torus
+            held = (scale > next_to_nothing(scale)) & ~self.torus
         if "ellipsoid" in self.has:
-            beside = dot(grip.foot, grip.foot)
-            unsure = self.ellipsoid & self.sideless & (beside < _UNSURE * share**2)
-            other = choose(unsure, plain._replace(turn=grip.turn), other)
-            second = second | unsure
-        return plain, other, second, unsure
+            doubtful = self.ellipsoid & self._either_may_be_shorter(ra, rb, grip.foot, share)
+            unsure = doubtful & self.sideless
+            # With an end inside, what a side holds moves away from the plain remainder, and
+            # may be the longer one though it goes the same way.
+            third = doubtful & ~self.sideless & (firm < 1.0) & (outside >= 1.0)
+            other = choose(unsure, plain._replace(turn=turned), other)
+        held = held & (grip.against | third)
+        return Ways(plain, other, turned, held | unsure, unsure, third)
+
+    def _either_may_be_shorter(
+        self, ra: Array, rb: Array, foot: Array, share: Array
+    ) -> Bool[Array, "*batch"]:
+        """Of the two ways round an ellipsoid, for all that the line's distance from the centre
+        tells. An end that is near makes more of a difference."""
+        near = jnp.minimum(dot(ra, ra), dot(rb, rb)) < _NEAR
+        within = jnp.where(near, _UNSURE_NEAR, _UNSURE)
+        return dot(foot, foot) < within * share**2
 
     @property
     def sideless(self) -> Bool[Array, "*#batch"]:
@@ -161,7 +193,7 @@ class Surfaces(eqx.Module):
         second: Bool[Array, "*batch"],
     ) -> Left:
         """What is left of each for a stretch from a to b, in the first or the second way."""
-        plain, other, _, _ = self.options(a, b)
+        plain, other, *_ = self.ways(a, b)
         # Without sides there are two ways as well, where other surfaces decide.
         normal = plane_normal(*apart(self.round(a), self.round(b)))
         other = choose(self.sideless, plain._replace(turn=-normal), other)
@@ -239,9 +271,9 @@ class Surfaces(eqx.Module):
             least = jnp.where(self.cylinder, self.size[0] * part, least)
         longer = 2.0 * angle * least
         if "ellipsoid" in self.has:
-            foot = foot_of(ra, rb)
-            unsure = self.ellipsoid & (dot(foot, foot) < _UNSURE)
-            longer = jnp.where(unsure, 0.0, longer)
+            one = jnp.ones_like(longer)
+            either = self._either_may_be_shorter(ra, rb, foot_of(ra, rb), one)
+            longer = jnp.where(self.ellipsoid & either, 0.0, longer)
         return longer
 
     def excess(
@@ -401,8 +433,9 @@ class ValuesOnly:
         return found
 
 
-_UNSURE = 0.1
-"""Squared distance of the line from the centre, in radii, below which both ways are tried."""
+_UNSURE, _UNSURE_NEAR, _NEAR = 0.1, 0.25, 4.0
+"""Squared distances of the line from the centre, in radii, below which both ways are tried: the
+second where an end is nearer to the centre than the third."""
 
 
 def _fit(mask: Array, like: Array) -> Array:

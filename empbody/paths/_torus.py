@@ -211,10 +211,13 @@ def _newton(unknown: Array, a: Array, b: Array, r: Array, ring: Array) -> Array:
     f3 = theta2 - theta1 - c * r * half * jnp.sum(pace / rho, axis=0)
     f33 = -r * half * jnp.sum(pace * rho * per * per, axis=0)
     f31, f32 = g1 - 1, 1 - g2
-    # Two unknowns follow from c.
-    det = f33 - f31 * f13 / f11 - f32 * f23 / f22
-    dc = -(f3 - f31 * f1 / f11 - f32 * f2 / f22) / det
-    return jnp.stack([-(f1 + f13 * dc) / f11, -(f2 + f23 * dc) / f22, dc])
+    # Cramer's rule: f11 is zero for an end on the axis, which every θ₁ sees alike.
+    whole = f11 * (f22 * f33 - f23 * f32) - f13 * f22 * f31
+    per = 1 / jnp.where(whole == 0, 1, whole)
+    d1 = f13 * (f22 * f3 - f32 * f2) - f1 * (f22 * f33 - f23 * f32)
+    d2 = f23 * (f11 * f3 - f31 * f1) - f2 * (f11 * f33 - f13 * f31)
+    dc = f31 * f1 * f22 + f32 * f2 * f11 - f3 * f11 * f22
+    return jnp.stack([d1 * per, d2 * per, dc * per])
 
 
 def _solve_block(columns: Array) -> Array:
