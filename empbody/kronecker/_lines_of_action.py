@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from ..paths import EffectivePoints
+from ..paths import EffectivePoints, ShrinkingForces
 from ._joints import skew
 
 
@@ -106,21 +106,32 @@ def lines_of_action(poses: Float[Array, "bodies 4 4"], points: PathRows) -> Line
 
 
 def gmlav(
-    lines: LinesOfAction, points: PathRows, paths: Sequence[int], bodies: Sequence[int]
+    lines: LinesOfAction,
+    points: PathRows,
+    paths: Sequence[int],
+    bodies: Sequence[int],
+    shrinking: ShrinkingForces | None = None,
 ) -> tuple[Float[Array, "k b 3"], Float[Array, "k b 3"]]:
     """E and Ê of some paths for some bodies: forces, and moments about the bodies' origins.
 
     (Ehsani 2016, Definitions 3 and 4, corrected.) In each body's axes, N and N m per newton
     of tension. Zero for bodies that the path does not touch (Eq. 153-154); where it comes
-    back to a body, contributions add (Eq. 153, corrected).
+    back to a body, contributions add (Eq. 153, corrected). The paper's surfaces are always
+    whole; forces through what is `shrinking` add to them.
     """
     e = jnp.where(lines.last[:, None], lines.onward, 0)
     e_bar = jnp.where(lines.first[:, None], lines.backward, 0)
     r_tilde = jax.vmap(skew)(points.local)
     E = e + e_bar
     E_hat = (r_tilde @ e[:, :, None] + r_tilde @ e_bar[:, :, None])[:, :, 0]
-    of_path = np.equal.outer(paths, points.path)[:, None, :]
-    on_body = np.equal.outer(bodies, points.body)[None, :, :]
+    path, body = points.path, points.body
+    if shrinking is not None:
+        path, body = np.append(path, shrinking.units), np.append(body, shrinking.bodies)
+        turned = jnp.cross(shrinking.local, shrinking.force)
+        E = jnp.concatenate([E, shrinking.force])
+        E_hat = jnp.concatenate([E_hat, turned])
+    of_path = np.equal.outer(paths, path)[:, None, :]
+    on_body = np.equal.outer(bodies, body)[None, :, :]
     member = jnp.array(of_path & on_body, dtype=E.dtype)
     return member @ E, member @ E_hat
 

@@ -1,9 +1,11 @@
 """Moment-arm matrix R in closed form (Ehsani 2016, Eq. 161-195).
 
-Two things go beyond the paper. A point that moves in its body does work by that motion: R
+Three things go beyond the paper. A point that moves in its body does work by that motion: R
 has (∂r/∂q)ᵀ (e + ē) in addition, where r is the point's place in the body frame and
-e + ē = -∂L/∂r is taken along all segments, those within one body too. And the sums over
-joints run over links, of which a body may have several, or none of its own.
+e + ē = -∂L/∂r is taken along all segments, those within one body too. A surface that gives
+way to the string (an end inside, a side that lets go) does work by that: its forces are added
+to E and Ê. And the sums over joints run over links, of which a body may have several, or none
+of its own.
 """
 
 from collections.abc import Callable
@@ -16,7 +18,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..model import Model
-from ..paths import effective_points
+from ..paths import ShrinkingForces, effective_points_and_forces
 from ._joints import joint_jacobian, skew
 from ._lines_of_action import (
     LinesOfAction,
@@ -49,11 +51,13 @@ def moment_arms(
         return jnp.zeros((q.shape[0], 0), dtype=model.axis.dtype)
     tree, J = links(model, q), joint_jacobian(model, q)
     poses = body_poses(model, tree)
-    points = all_points(effective_points(model, q))
+    effective, shrinking = effective_points_and_forces(model, q)
+    points = all_points(effective)
     lines = lines_of_action(with_ground(poses), points)
     g, b = gammas(model, tree, poses, J), betas(model, tree, poses)
     assemble = _block if form == "block" else _sparse
-    return assemble(model, J, g, b, points, lines) + _own_motion(model, q, points, lines)
+    R = assemble(model, J, g, b, points, lines, shrinking)
+    return R + _own_motion(model, q, points, lines, shrinking)
 
 
 def gammas(
@@ -95,11 +99,12 @@ def _block(
     b: Float[Array, "nb nj 3"],
     points: PathRows,
     lines: LinesOfAction,
+    shrinking: ShrinkingForces,
 ) -> Float[Array, "nq nm"]:
     """R = γᵀ E + Jᵀ ϑ βᵀ Ê, with a block of three rows for each body (Eq. 193-194)."""
     (nj, nq), nm = J.shape, model.nm
     gamma, beta = g.swapaxes(1, 2).reshape(-1, nq), b.swapaxes(1, 2).reshape(-1, nj)
-    pulls = gmlav(lines, points, range(nm), range(model.nb))
+    pulls = gmlav(lines, points, range(nm), range(model.nb), shrinking)
     E, E_hat = (pull.reshape(nm, -1).T for pull in pulls)
     return gamma.T @ E + J.T @ joint_kinds(model) @ beta.T @ E_hat
 
@@ -111,12 +116,13 @@ def _sparse(
     b: Float[Array, "nb nj 3"],
     points: PathRows,
     lines: LinesOfAction,
+    shrinking: ShrinkingForces,
 ) -> Float[Array, "nq nm"]:
     """R_k = Σ γ_i E_ki + Jᵀ ϑ Σ β_i Ê_ki over the bodies i of path k (Eq. 195)."""
     columns = []
     for k in range(model.nm):
         bodies = touched_bodies(points, k)
-        E, E_hat = gmlav(lines, points, [k], bodies)
+        E, E_hat = gmlav(lines, points, [k], bodies, shrinking)
         at = np.array(bodies, dtype=int)
         force = jnp.einsum("iqx,ix->q", g[at], E[0])
         moment = jnp.einsum("ijx,ix->j", b[at], E_hat[0])
@@ -125,15 +131,21 @@ def _sparse(
 
 
 def _own_motion(
-    model: Model, q: Float[Array, " nq"], points: PathRows, lines: LinesOfAction
+    model: Model,
+    q: Float[Array, " nq"],
+    points: PathRows,
+    lines: LinesOfAction,
+    shrinking: ShrinkingForces,
 ) -> Float[Array, "nq nm"]:
-    """Σ (∂r/∂q)ᵀ (e + ē) over the points that move in their bodies; not in the paper."""
+    """Σ (∂r/∂q)ᵀ (e + ē + s) over the points that move in their bodies, where s is the force
+    through what is shrinking; not in the paper."""
     R = jnp.zeros((q.shape[0], model.nm), dtype=model.axis.dtype)
     for (p, inputs), location in zip(model.paths.layout.moving, model.paths.moving, strict=True):
         (row,) = np.flatnonzero(points.source == p)
         at = np.array(inputs, dtype=int)
-        push = location.jacobian(q[at]).T @ (lines.onward[row] + lines.backward[row])
-        R = R.at[at, points.path[row]].add(push)
+        force = lines.onward[row] + lines.backward[row]
+        force = force + shrinking.force[np.equal(shrinking.sources, p)].sum(axis=0)
+        R = R.at[at, points.path[row]].add(location.jacobian(q[at]).T @ force)
     return R
 
 

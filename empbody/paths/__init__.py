@@ -1,6 +1,11 @@
 """Musculotendon paths: lengths, wrapping, moment arms."""
 
-from ._effective import EffectivePoints as EffectivePoints, effective_points as effective_points
+from ._effective import (
+    EffectivePoints as EffectivePoints,
+    ShrinkingForces as ShrinkingForces,
+    effective_points as effective_points,
+    effective_points_and_forces as effective_points_and_forces,
+)
 from ._lengths import (
     lengthening_speeds as lengthening_speeds,
     lengths_and_arms as lengths_and_arms,
