@@ -12,6 +12,7 @@ from ..model import Model
 from ._effective import sample_strings
 from ._report import require_ranges
 from ._string import Strings
+from ._torus_curve import torus_curve
 
 Points = Float[np.ndarray, "n 3"]
 Vector = Float[np.ndarray, "3"]
@@ -83,12 +84,15 @@ def _arc(found: Strings, slot: int, count: int) -> Points:
         (np.asarray(x)[:, slot, 0] - centre) @ turned for x in (t.p, t.q, t.before, t.after)
     )
     shape = _Shape(found.plan.kinds[slot], np.asarray(surfaces.size)[:, slot, 0])
+    arc = float(np.asarray(t.arc)[slot, 0])
+    if shape.kind == "torus":  # is always whole
+        points = torus_curve((before, after), (p, q), arc, shape.size, count)
+        return points @ turned.T + centre
     shift, shape = _what_is_left(found, slot, shape)
     backwards = np.linalg.norm(after - q) > np.linalg.norm(p - before)
     start, end, heading = (q, p, q - after) if backwards else (p, q, p - before)
     if not np.any(heading):  # both ends of the stretch are on the surface
         heading = end - start
-    arc = float(np.asarray(t.arc)[slot, 0])
     points = _followed(shape, start - shift, heading, arc, count)
     missed = end - shift - points[-1]
     points = shape.onto(points + np.linspace(0.0, 1.0, count)[:, None] * missed) + shift
@@ -98,8 +102,6 @@ def _arc(found: Strings, slot: int, count: int) -> Points:
 
 def _what_is_left(found: Strings, slot: int, shape: "_Shape") -> tuple[Vector, "_Shape"]:
     """What is left of the surface, and how far it has moved (see `Left`)."""
-    if shape.kind == "torus":  # is always whole
-        return np.zeros(3), shape
     left = found.left
     shift, scale = np.asarray(left.shift)[:, slot, 0], float(np.asarray(left.scale)[slot, 0])
     return shift * shape.size, _Shape(shape.kind, shape.size * scale)
@@ -117,25 +119,13 @@ class _Shape:
 
     def slopes(self, x: np.ndarray) -> tuple[Any, np.ndarray]:
         """F / 2 and half its gradient."""
-        if self.kind != "torus":
-            scaled = self.round(x)
-            return 0.5 * (np.sum(scaled**2, axis=-1) - 1.0), scaled / self.size
-        tube, ring = self.size[:2]
-        out = np.hypot(x[..., 0], x[..., 1])
-        level = np.stack([1 - ring / out, 1 - ring / out, np.ones_like(out)], axis=-1)
-        return 0.5 * ((out - ring) ** 2 + x[..., 2] ** 2 - tube**2), level * x
+        scaled = self.round(x)
+        return 0.5 * (np.sum(scaled**2, axis=-1) - 1.0), scaled / self.size
 
     def bend(self, x: Vector, v: Vector) -> Vector:
         """Second derivative by arc length of the geodesic through x with unit tangent v."""
         _, gradient = self.slopes(x)
-        if self.kind != "torus":
-            curved = np.sum(self.round(v) ** 2)
-        else:
-            out = np.hypot(x[0], x[1])
-            away = (x[0] * v[0] + x[1] * v[1]) / out
-            round_ = v[0] ** 2 + v[1] ** 2 - away**2
-            curved = away**2 + (1 - self.size[1] / out) * round_ + v[2] ** 2
-        return -curved / (gradient @ gradient) * gradient
+        return -np.sum(self.round(v) ** 2) / (gradient @ gradient) * gradient
 
     def onto(self, x: Points) -> Points:
         """The nearest points of the surface, for points that are close."""

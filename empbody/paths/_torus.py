@@ -6,6 +6,13 @@ the ring. A taut string keeps its angular momentum c about the axis, on the surf
 and off it, so the geodesic is two integrals over ψ. In the meridian plane of the point where
 it touches down, that point is the tangent point of a circle. Three equations remain for the
 two ring angles and c, solved by Newton's method and differentiated implicitly.
+
+The inner side of the tube is a saddle. A string that runs far enough along the ring lifts off
+it and bridges the hole, to bear on the tube again further round. The bridge is tangent to both
+places and alike from either end, so that it follows from one number: the sine k of its angle
+with the meridian plane where it leaves. A string of either kind is taut if it is pressed to the
+tube where it bears on it and its straight pieces are clear of the tube; of all strings that
+were found in trials from many starts, one only was.
 """
 
 import math
@@ -19,11 +26,13 @@ from jaxtyping import Array, Bool, Float
 
 from ._compact import on_those
 from ._geodesic import Geodesic, Tried
-from ._vectors import root
+from ._vectors import dot, root
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _PASSES = 4
 _ROUNDS = 6
+_SAMPLES = 12
+"""Of a line on either side of the ring's plane, to find where it is near the ring."""
 
 
 def torus_inside(
@@ -49,6 +58,11 @@ def torus_contact(
     """
     a, b, tube_radius, ring_radius = lax.stop_gradient((a, b, tube_radius, ring_radius))
     either = a[2] * b[2] < 0
+    return either & _blocked(a, b, tube_radius, ring_radius, either)
+
+
+def _blocked(a: Array, b: Array, tube_radius: Array, ring_radius: Array, either: Array) -> Array:
+    """Whether the straight line does not pass clear of the tube through the hole."""
     crossing = a[2] / jnp.where(either, a[2] - b[2], 1)
     d = b - a
     flat = d[0] ** 2 + d[1] ** 2
@@ -61,27 +75,38 @@ def torus_contact(
         rho = jnp.sqrt(rho2)
         return x, jnp.where(rho > 0, rho, 1e-30)
 
-    # Newton for the point of the line nearest to the ring; the slope is kept positive.
-    def nearer(loop):
-        count, t, _ = loop
+    def distance2(t):
         x, rho = place(t)
-        out = x[0] * d[0] + x[1] * d[1]
-        slope = (1 - ring_radius / rho) * out + x[2] * d[2]
-        curve = whole - ring_radius / rho * (flat - (out / rho) ** 2)
-        step = -slope / jnp.maximum(curve, 0.1 * whole)
-        new = jnp.clip(t + jnp.clip(step, -0.2, 0.2), 0, 1)
-        return count + 1, new, jnp.abs(new - t)
+        return (rho - ring_radius) ** 2 + x[2] ** 2
 
-    def go_on(loop):
+    def nearest2(first, last):
+        """From the nearest of some points by Newton's method, which stays close to it."""
+        width = (last - first) / _SAMPLES
+
+        def nearer(k, best):
+            t = first + k * width
+            there = distance2(t)
+            return jnp.where(there < best[1], t, best[0]), jnp.minimum(there, best[1])
+
+        start, _ = lax.fori_loop(1, _SAMPLES + 1, nearer, (first, distance2(first)))
+
+        def refined(_, t):
+            x, rho = place(t)
+            out = x[0] * d[0] + x[1] * d[1]
+            slope = (1 - ring_radius / rho) * out + x[2] * d[2]
+            curve = whole - ring_radius / rho * (flat - (out / rho) ** 2)
+            new = t - slope / jnp.maximum(curve, 0.05 * whole)
+            low, high = jnp.maximum(start - width, first), jnp.minimum(start + width, last)
+            return jnp.clip(new, low, high)
+
         # The distance is least there: what is left of t changes it by its square.
-        return (loop[0] < 12) & jnp.any(loop[2] > 1e-7)
+        return distance2(lax.fori_loop(0, 5, refined, start))
 
-    t = jnp.where(either, crossing, 0.5)
-    _, rho = place(t)
-    outside = rho >= ring_radius
-    _, t, _ = lax.while_loop(go_on, nearer, (jnp.zeros((), int), t, jnp.ones_like(t)))
-    x, rho = place(t)
-    return either & (outside | ((rho - ring_radius) ** 2 + x[2] ** 2 < tube_radius**2))
+    # It may be near the ring on either side of its plane.
+    crossing = jnp.where(either, crossing, 0.5)
+    zero, one = jnp.zeros_like(crossing), jnp.ones_like(crossing)
+    least = jnp.minimum(nearest2(zero, crossing), nearest2(crossing, one))
+    return (place(crossing)[1] >= ring_radius) | (least < tube_radius**2)
 
 
 class _Touch(NamedTuple):
@@ -100,6 +125,11 @@ def _touch(x: Array, theta: Array, r: Array, ring: Array, sign: float) -> _Touch
     return _Touch(psi, free, c * x[1] - d * x[0], ring - r * jnp.cos(psi))
 
 
+def _inmost(first: Array, last: Array) -> Array:
+    """The tube angle nearest to 0 between two."""
+    return jnp.clip(0, jnp.minimum(first, last), jnp.maximum(first, last))
+
+
 def _integrals(first: Array, last: Array, c: Array, r: Array, ring: Array) -> tuple[Array, Array]:
     """Ring angle and length of the geodesic of angular momentum c between two tube angles."""
     middle, half = 0.5 * (first + last), 0.5 * (last - first)
@@ -111,16 +141,90 @@ def _integrals(first: Array, last: Array, c: Array, r: Array, ring: Array) -> tu
     return c * r * half * jnp.sum(pace / rho, axis=0), r * half * jnp.sum(pace * rho, axis=0)
 
 
-def _residuals(unknown, a: Array, b: Array, r: Array, ring: Array):
+class _Course(NamedTuple):
+    """The string from touch-down to the last lift-off."""
+
+    c: Array
+    angle: Array  # round the ring
+    length: Array
+    leaves: Array  # tube angle at which it comes down from the bridge; it left at minus that
+
+
+def _course(first: Array, last: Array, v: Array, bridge: Array, r: Array, ring: Array) -> _Course:
+    """Between two tube angles. `bridge` is 0 for a geodesic, whose v is c, and 1 or -1, for the
+    way round, for two of them with a bridge between, whose v is k."""
+    bridged = bridge != 0
+    k = jnp.where(bridged, v, 0)
+    square = 1 - k * k
+    # Tangent at both ends: from its middle, where it is nearest to the axis, and by symmetry.
+    x = r / (ring * square)
+    leaves = jnp.arctan2(root(1 - x * x), x)
+    c = jnp.where(bridged, bridge * (ring - r * x) * k, v)
+    half = r * jnp.sin(leaves) / (x * jnp.sqrt(square))
+    # The integrands are steep where the tube is nearest to the axis, thick tubes' above all.
+    inmost = _inmost(first, last)
+    angle, length = _integrals(first, jnp.where(bridged, -leaves, inmost), c, r, ring)
+    beyond, rest = _integrals(jnp.where(bridged, leaves, inmost), last, c, r, ring)
+    over = 2 * bridge * jnp.arctan2(half, ring * k)
+    return _Course(
+        c, angle + beyond + over, length + rest + jnp.where(bridged, 2 * half, 0), leaves
+    )
+
+
+def _residuals(unknown, bridge: Array, a: Array, b: Array, r: Array, ring: Array):
     """Sideways misses of a and b (m), and the gap in the ring angle."""
-    theta1, theta2, c = unknown
+    theta1, theta2, v = unknown
     p, q = _touch(a, theta1, r, ring, 1.0), _touch(b, theta2, r, ring, -1.0)
-    angle, _ = _integrals(p.psi, q.psi, c, r, ring)
+    c, angle, _, _ = _course(p.psi, q.psi, v, bridge, r, ring)
     return (
         -p.aside * jnp.sqrt(1 - (c / p.rho) ** 2) - p.free * c / p.rho,
         q.aside * jnp.sqrt(1 - (c / q.rho) ** 2) - q.free * c / q.rho,
         theta2 - theta1 - angle,
     )
+
+
+def _point(x: _Touch, theta: Array, r: Array) -> Array:
+    return jnp.stack([x.rho * jnp.cos(theta), x.rho * jnp.sin(theta), r * jnp.sin(x.psi)])
+
+
+def _clearance(start: Array, end: Array, r: Array, ring: Array) -> Array:
+    """How clear of the tube a line is that touches it at its start; negative where it enters.
+
+    Where a line meets a torus is an equation of degree 4 in the place on the line; that it
+    touches at the start are two roots, and the sign of the quadratic polynomial that is left
+    says the rest."""
+    way = end - start
+    reach = root(dot(way, way))
+    way = way / jnp.where(reach > 0, reach, 1)[None]
+    rise = dot(start, way)
+    level = dot(start, start) + ring * ring - r * r
+    there = 4 * rise * rise + 2 * level - 4 * ring * ring * (way[0] ** 2 + way[1] ** 2)
+    t = jnp.clip(-2 * rise, 0, reach)
+    return (t * (t + 4 * rise) + there) / (r * ring)
+
+
+def _taut(unknown, bridge: Array, a: Array, b: Array, r: Array, ring: Array) -> Array:
+    """Whether these numbers are those of a taut string that does not enter the tube."""
+    theta1, theta2, v = unknown
+    p, q = _touch(a, theta1, r, ring, 1.0), _touch(b, theta2, r, ring, -1.0)
+    c, _, _, leaves = _course(p.psi, q.psi, v, bridge, r, ring)
+    miss1, miss2, gap = _residuals(unknown, bridge, a, b, r, ring)
+    error = jnp.maximum(jnp.maximum(jnp.abs(miss1), jnp.abs(miss2)) / ring, jnp.abs(gap))
+    eps = float(jnp.finfo(r.dtype).eps)
+    loose = max(1e-7, 1e2 * eps)
+    clear = _clearance(_point(p, theta1, r), a, r, ring) > -loose
+    clear &= _clearance(_point(q, theta2, r), b, r, ring) > -loose
+    # It is pressed to the tube the least where the tube angle is nearest to 0.
+    inmost = _inmost(p.psi, q.psi)
+    rho = ring - r * jnp.cos(inmost)
+    steep = (c / rho) ** 2
+    pressed = 1 - steep * (1 + r * jnp.cos(inmost) / rho) > -loose
+    onward = jnp.where(
+        bridge != 0,
+        (p.psi < loose - leaves) & (q.psi > leaves - loose),
+        pressed & (p.psi < q.psi + loose),
+    )
+    return (error < max(1e-9, 1e2 * eps)) & clear & onward
 
 
 def _correction(residuals, unknown):
@@ -156,7 +260,7 @@ def _start(a: Array, b: Array, r: Array, ring: Array):
 
 @jax.custom_jvp
 def _solve(a: Array, b: Array, size: Array, on: Array):
-    """(θ at touch-down, θ at lift-off, c, converged); size holds r and R."""
+    """(θ at touch-down, θ at last lift-off, v, bridge, found) as in `_course`; size is r and R."""
     batch = on.shape
     count = math.prod(batch)
     given = jnp.concatenate([x.reshape(-1, count) for x in (a, b, size)])
@@ -173,7 +277,66 @@ def _solve(a: Array, b: Array, size: Array, on: Array):
         return (loop[0] < _ROUNDS) & jnp.any(loop[1][3] == 0)
 
     _, rows = lax.while_loop(go_on, again, (jnp.zeros((), int), rows))
-    return tuple(rows.reshape(4, *batch))
+    rows = _judged(given, rows, on)
+    rows = on_those(_elsewhere, rows[4] == 0, rows, given)
+    return tuple(rows.reshape(5, *batch))
+
+
+def _judged(given: Array, rows: Array, on: Array) -> Array:
+    """Strings without bridges, with what they are: found, or not at all."""
+    a, b, (r, ring) = given[:3], given[3:6], given[6:]
+    plain = jnp.zeros_like(r)
+    good = (rows[3] > 0) & _taut(tuple(rows[:3]), plain, a, b, r, ring)
+    return jnp.stack([*rows[:3], plain, (good | ~on).astype(r.dtype)])
+
+
+def _elsewhere(given: Array) -> Array:
+    """Solutions for strings that were not found: from other starts, and with a bridge. If none
+    is one, some way through the hole in a meridian plane."""
+    a, b, (r, ring) = given[:3], given[3:6], given[6:]
+    zero, one = jnp.zeros_like(r), jnp.ones_like(r)
+    away = lambda x: jnp.arctan2(x[1], jnp.where(dot(x, x) > 0, x[0], 1))  # noqa: E731
+    low = away(a)
+    round_ = jnp.mod(away(b) - low + jnp.pi, 2 * jnp.pi) - jnp.pi
+    way = jnp.where(round_ < 0, -one, one)
+    least, most = jnp.minimum(low, low + round_), jnp.maximum(low, low + round_)
+    # Bridges first: any start finds them. Then strings that lie on much of the tube, and
+    # those that bear on it near one end only.
+    part = jnp.asarray([[0.05, 0.95], [0.1, 0.9], [0.1, 0.3], [0.7, 0.9], [0.5, 0.5]], r.dtype)
+    pace = jnp.asarray([0.5, 0.5, 0.7, 0.7, 0.3], r.dtype)
+    widest = root(1 - r / ring)
+
+    def attempt(loop):
+        count, rows = loop
+        bridge = jnp.where(count == 0, way, zero)
+        bridged = bridge != 0
+        limit = jnp.where(bridged, (1 - 1e-9) * widest, 0.999 * (ring - r))
+        floor = jnp.where(bridged, -limit, jnp.where(way < 0, -limit, zero))
+        ceiling = jnp.where(bridged | (way > 0), limit, zero)
+        lows, highs = jnp.stack([least, least, floor]), jnp.stack([most, most, ceiling])
+        first, last = low + part[count, 0] * round_, low + part[count, 1] * round_
+        start = jnp.stack([first, last, jnp.where(bridged, one, way) * pace[count] * limit])
+        wide = 0.3 * jnp.stack([one, one, jnp.where(bridged, one, ring)])
+
+        def correct(_, x):
+            def residuals(y):
+                return _residuals(y, bridge, a, b, r, ring)
+
+            step = jnp.stack(_correction(residuals, tuple(x))[0])
+            step = jnp.where(jnp.isfinite(step), step, 0)
+            return jnp.clip(x + jnp.clip(step, -wide, wide), lows, highs)
+
+        new = lax.fori_loop(0, _PASSES * _ROUNDS, correct, start)
+        good = _taut(tuple(new), bridge, a, b, r, ring)
+        new = jnp.concatenate([new, bridge[None], good[None].astype(r.dtype)])
+        return count + 1, jnp.where((good & (rows[4] == 0))[None], new, rows)
+
+    def go_on(loop):
+        return (loop[0] < pace.shape[0]) & jnp.any(loop[1][4] == 0)
+
+    theta = _start(a, b, r, ring)[0]
+    rows = jnp.stack([theta, theta, zero, zero, zero])
+    return lax.while_loop(go_on, attempt, (jnp.zeros((), int), rows))[1]
 
 
 def _newton(unknown: Array, a: Array, b: Array, r: Array, ring: Array) -> Array:
@@ -202,14 +365,17 @@ def _newton(unknown: Array, a: Array, b: Array, r: Array, ring: Array) -> Array:
 
     psi1, f1, f11, f13, g1 = end(a, theta1, 1.0)
     psi2, f2, f22, f23, g2 = end(b, theta2, -1.0)
-    middle, half = 0.5 * (psi1 + psi2), 0.5 * (psi2 - psi1)
-    nodes = jnp.asarray(_NODES, c.dtype)[:, None]
-    weights = jnp.asarray(_WEIGHTS, c.dtype)[:, None]
-    rho = ring[None] - r[None] * jnp.cos(middle[None] + nodes * half[None])
-    per = 1 / jnp.sqrt(rho * rho - cc[None])
-    pace = weights * per
-    f3 = theta2 - theta1 - c * r * half * jnp.sum(pace / rho, axis=0)
-    f33 = -r * half * jnp.sum(pace * rho * per * per, axis=0)
+    # In two pieces, as in `_course`.
+    inmost = _inmost(psi1, psi2)
+    nodes = jnp.asarray(_NODES, c.dtype)[:, None, None]
+    weights = jnp.asarray(_WEIGHTS, c.dtype)[:, None, None]
+    half = 0.5 * jnp.stack([inmost - psi1, psi2 - inmost])
+    middle = jnp.stack([psi1, psi2]) + jnp.stack([half[0], -half[1]])
+    rho = ring[None, None] - r[None, None] * jnp.cos(middle[None] + nodes * half[None])
+    per = 1 / jnp.sqrt(rho * rho - cc[None, None])
+    pace = weights * half[None] * per
+    f3 = theta2 - theta1 - c * r * jnp.sum(pace / rho, axis=(0, 1))
+    f33 = -r * jnp.sum(pace * rho * per * per, axis=(0, 1))
     f31, f32 = g1 - 1, 1 - g2
     # Cramer's rule: f11 is zero for an end on the axis, which every θ₁ sees alike.
     whole = f11 * (f22 * f33 - f23 * f32) - f13 * f22 * f31
@@ -242,21 +408,22 @@ def _correct(given: Array, rows: Array) -> Array:
 
 @_solve.defjvp
 def _solve_jvp(primals, tangents):
-    *unknown, converged = _solve(*primals)
+    *unknown, bridge, converged = _solve(*primals)
     unknown = tuple(unknown)
 
     def residuals(a, b, size):
-        return _residuals(unknown, a, b, size[0], size[1])
+        return _residuals(unknown, bridge, a, b, size[0], size[1])
 
     force = jax.jvp(residuals, primals[:3], tangents[:3])[1]
     a, b, (r, ring), _ = primals
 
     def linear(x):
-        value = _residuals(x, a, b, r, ring)
+        value = _residuals(x, bridge, a, b, r, ring)
         return tuple(v - lax.stop_gradient(v) + f for v, f in zip(value, force, strict=True))
 
     rates, _ = _correction(linear, unknown)
-    return (*unknown, converged), (*rates, jnp.zeros_like(converged))
+    none = jnp.zeros_like(converged)
+    return (*unknown, bridge, converged), (*rates, none, none)
 
 
 def torus_block(
@@ -267,7 +434,8 @@ def torus_block(
     shape = on.shape
     flat = [x.reshape(*x.shape[: x.ndim - len(shape)], -1) for x in (a, b, tube, ring, on)]
     known = tried.rows.reshape(13, -1)
-    fresh = flat[-1] & (known[3] == 0.0)
+    # Where there was a bridge the numbers mean something else.
+    fresh = flat[-1] & ((known[3] == 0.0) | (known[4] != 0.0))
     solved = []
 
     def solve(a: Array, b: Array, size: Array, on: Array) -> tuple[Array, ...]:
@@ -284,11 +452,16 @@ def torus_block(
 
         # Those that are near are soon found.
         begun = jnp.where(jnp.any(fresh), 0, _PASSES * _ROUNDS - 3)
-        solved.append(lax.while_loop(go_on, again, (begun, rows))[1])
+        rows = _judged(given, lax.while_loop(go_on, again, (begun, rows))[1], on)
+        lost = rows[4] == 0
+        other = lax.cond(jnp.any(lost), _elsewhere, lambda _: rows, given)
+        solved.append(jnp.where(lost[None], other, rows))
         return tuple(solved[0])
 
     found = _path(*flat, solve=solve)
-    rows = jnp.concatenate([solved[0][:3], jnp.ones_like(known[:1]), known[4:]])
+    theta1, theta2, v, bridge, _ = solved[0]
+    rows = jnp.stack([theta1, theta2, v, jnp.ones_like(v), bridge])
+    rows = jnp.concatenate([rows, known[5:]])
     rows = jnp.where(flat[-1][None], rows, known).reshape(13, *shape)
     found = Geodesic(*(x.reshape(*x.shape[:-1], *shape) for x in found))
     return found, Tried(rows)
@@ -318,19 +491,14 @@ def _path(a: Array, b: Array, tube_radius: Array, ring_radius: Array, on: Array,
     flips = jnp.stack([one, one, flip])
     start = jnp.where(on[None], a * flips, jnp.stack([2 * one, zero, -one]))
     end = jnp.where(on[None], b * flips, jnp.stack([2 * one, zero, one]))
-    theta1, theta2, c, converged = solve(start, end, jnp.stack([r, ring]), on)
+    theta1, theta2, v, bridge, converged = solve(start, end, jnp.stack([r, ring]), on)
     p, q = _touch(start, theta1, r, ring, 1.0), _touch(end, theta2, r, ring, -1.0)
-    _, arc = _integrals(p.psi, q.psi, c, r, ring)
-
-    def point(x: _Touch, theta: Array) -> Array:
-        place = [x.rho * jnp.cos(theta), x.rho * jnp.sin(theta), r * jnp.sin(x.psi)]
-        return flips * jnp.stack(place)
+    arc = _course(p.psi, q.psi, v, bridge, r, ring).length
 
     def straight(x: _Touch) -> Array:
         return root(x.free * x.free + x.aside * x.aside)
 
     length = straight(p) + arc + straight(q)
     cut = lambda x: jnp.where(jnp.broadcast_to(on, x.shape), x, 0)  # noqa: E731
-    return Geodesic(
-        cut(point(p, theta1)), cut(point(q, theta2)), cut(arc), cut(length), converged > 0
-    )
+    first, last = flips * _point(p, theta1, r), flips * _point(q, theta2, r)
+    return Geodesic(cut(first), cut(last), cut(arc), cut(length), converged > 0)
