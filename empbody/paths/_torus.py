@@ -29,8 +29,8 @@ from ._geodesic import Geodesic, Tried
 from ._vectors import dot, root
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
-_PASSES = 4
-_ROUNDS = 6
+_PASSES = 24
+"""Of Newton's method at most."""
 _SAMPLES = 12
 """Of a line on either side of the ring's plane, to find where it is near the ring."""
 
@@ -264,84 +264,136 @@ def _solve(a: Array, b: Array, size: Array, on: Array):
     batch = on.shape
     count = math.prod(batch)
     given = jnp.concatenate([x.reshape(-1, count) for x in (a, b, size)])
-    on = on.reshape(count)
-    rows = jnp.stack([*_start(a, b, *size), 1 - on.reshape(batch).astype(a.dtype)])
-    rows = rows.reshape(4, count)
+    begun = jnp.stack(_start(given[:3], given[3:6], given[6], given[7]))
+    rows = jnp.concatenate([begun, jnp.zeros_like(begun[:1]), 1 - on.reshape(1, count)])
 
-    def again(loop):
-        turns, rows = loop
-        columns = jnp.concatenate([given, rows])
-        return turns + 1, on_those(_solve_block, rows[3] == 0, rows, columns)
+    def stage(number, rows):
+        # From the usual start all, from others those that are left.
+        first, last = jnp.where(number == 0, 0, 1), jnp.where(number == 0, 1, _ATTEMPTS)
 
-    def go_on(loop):
-        return (loop[0] < _ROUNDS) & jnp.any(loop[1][3] == 0)
+        def search(columns):
+            return _search(columns[:8], columns[8:], first, last)
 
-    _, rows = lax.while_loop(go_on, again, (jnp.zeros((), int), rows))
-    rows = _judged(given, rows, on)
-    rows = on_those(_elsewhere, rows[4] == 0, rows, given)
+        return on_those(search, rows[4] == 0, rows, jnp.concatenate([given, rows]))
+
+    rows = lax.fori_loop(0, 2, stage, rows)
     return tuple(rows.reshape(5, *batch))
 
 
-def _judged(given: Array, rows: Array, on: Array) -> Array:
-    """Strings without bridges, with what they are: found, or not at all."""
-    a, b, (r, ring) = given[:3], given[3:6], given[6:]
-    plain = jnp.zeros_like(r)
-    good = (rows[3] > 0) & _taut(tuple(rows[:3]), plain, a, b, r, ring)
-    return jnp.stack([*rows[:3], plain, (good | ~on).astype(r.dtype)])
-
-
-def _elsewhere(given: Array) -> Array:
-    """Solutions for strings that were not found: from other starts, and with a bridge. If none
-    is one, some way through the hole in a meridian plane."""
+def _search(given: Array, rows: Array, first: Array, last: Array) -> Array:
+    """Some of the attempts at those strings that have not been found; number 0 starts from
+    what the rows hold. If none is taut, some way through the hole in a meridian plane."""
     a, b, (r, ring) = given[:3], given[3:6], given[6:]
     zero, one = jnp.zeros_like(r), jnp.ones_like(r)
-    away = lambda x: jnp.arctan2(x[1], jnp.where(dot(x, x) > 0, x[0], 1))  # noqa: E731
-    low = away(a)
-    round_ = jnp.mod(away(b) - low + jnp.pi, 2 * jnp.pi) - jnp.pi
+    low, round_ = _ring_angles(a, b)
     way = jnp.where(round_ < 0, -one, one)
     least, most = jnp.minimum(low, low + round_), jnp.maximum(low, low + round_)
-    # Bridges first: any start finds them. Then strings that lie on much of the tube, and
-    # those that bear on it near one end only.
-    part = jnp.asarray([[0.05, 0.95], [0.1, 0.9], [0.1, 0.3], [0.7, 0.9], [0.5, 0.5]], r.dtype)
-    pace = jnp.asarray([0.5, 0.5, 0.7, 0.7, 0.3], r.dtype)
-    widest = root(1 - r / ring)
+    begun, theta = rows[:3], _start(a, b, r, ring)[0]
+    tolerance = max(1e-7, 1e2 * float(jnp.finfo(r.dtype).eps))
 
     def attempt(loop):
         count, rows = loop
-        bridge = jnp.where(count == 0, way, zero)
+        usual = count == 0
+        bridge = jnp.where(count == 1, way, zero)
         bridged = bridge != 0
-        limit = jnp.where(bridged, (1 - 1e-9) * widest, 0.999 * (ring - r))
-        floor = jnp.where(bridged, -limit, jnp.where(way < 0, -limit, zero))
-        ceiling = jnp.where(bridged | (way > 0), limit, zero)
-        lows, highs = jnp.stack([least, least, floor]), jnp.stack([most, most, ceiling])
-        first, last = low + part[count, 0] * round_, low + part[count, 1] * round_
-        start = jnp.stack([first, last, jnp.where(bridged, one, way) * pace[count] * limit])
+        limit = jnp.where(bridged, (1 - 1e-9) * jnp.sqrt(1 - r / ring), 0.999 * (ring - r))
+        # Taut strings run from one end's meridian plane to the other's by the shorter way.
+        floor = jnp.where(usual | bridged | (way < 0), -limit, zero)
+        ceiling = jnp.where(usual | bridged | (way > 0), limit, zero)
+        far = jnp.where(usual, 10.0, 0.0)
+        lows = jnp.stack([least - far, least - far, floor])
+        highs = jnp.stack([most + far, most + far, ceiling])
         wide = 0.3 * jnp.stack([one, one, jnp.where(bridged, one, ring)])
+        before, after, pace = (x[count] for x in jnp.asarray(_STARTS, r.dtype).T)
+        v = jnp.where(bridged, one, way) * pace * limit
+        start = jnp.stack([low + before * round_, low + after * round_, v])
+        start = jnp.where(usual, begun, start)
 
-        def correct(_, x):
-            def residuals(y):
-                return _residuals(y, bridge, a, b, r, ring)
-
-            step = jnp.stack(_correction(residuals, tuple(x))[0])
+        def correct(turn):
+            count, x, error = turn
+            step = _newton(x, bridge, a, b, r, ring)
             step = jnp.where(jnp.isfinite(step), step, 0)
-            return jnp.clip(x + jnp.clip(step, -wide, wide), lows, highs)
+            new = jnp.clip(x + jnp.clip(step, -wide, wide), lows, highs)
+            # Convergence is quadratic: what is left is below rounding.
+            still = (error < tolerance)[None]
+            now = jnp.max(jnp.abs(step) / wide, axis=0)
+            return count + 1, jnp.where(still, x, new), jnp.where(still[0], error, now)
 
-        new = lax.fori_loop(0, _PASSES * _ROUNDS, correct, start)
+        def go_on(turn):
+            return (turn[0] < _PASSES) & jnp.any((turn[2] >= tolerance) & (rows[4] == 0))
+
+        begin = (jnp.zeros((), int), start, one)
+        _, new, _ = lax.while_loop(go_on, correct, begin)
         good = _taut(tuple(new), bridge, a, b, r, ring)
         new = jnp.concatenate([new, bridge[None], good[None].astype(r.dtype)])
         return count + 1, jnp.where((good & (rows[4] == 0))[None], new, rows)
 
     def go_on(loop):
-        return (loop[0] < pace.shape[0]) & jnp.any(loop[1][4] == 0)
+        return (loop[0] < last) & jnp.any(loop[1][4] == 0)
 
-    theta = _start(a, b, r, ring)[0]
-    rows = jnp.stack([theta, theta, zero, zero, zero])
-    return lax.while_loop(go_on, attempt, (jnp.zeros((), int), rows))[1]
+    fallback = jnp.stack([theta, theta, zero, zero, zero])
+    rows = jnp.where((rows[4] == 0)[None], fallback, rows)
+    return lax.while_loop(go_on, attempt, (first, rows))[1]
 
 
-def _newton(unknown: Array, a: Array, b: Array, r: Array, ring: Array) -> Array:
-    """Correction of (θ₁, θ₂, c)."""
-    theta1, theta2, c = unknown
+_STARTS = (
+    # Touch-down and lift-off on the way round from end to end, and v in parts of its limit.
+    (0.0, 0.0, 0.0),  # the usual start is another one
+    (0.05, 0.95, 0.5),  # with a bridge: any start finds it
+    (0.1, 0.9, 0.5),  # on much of the tube
+    (0.1, 0.3, 0.7),  # near one end only
+    (0.7, 0.9, 0.7),
+    (0.5, 0.5, 0.3),
+)
+_ATTEMPTS = len(_STARTS)
+
+
+def _ring_angles(a: Array, b: Array) -> tuple[Array, Array]:
+    """Ring angle of a, and how far it is from there to b."""
+    first, last = (jnp.arctan2(x[1], jnp.where(dot(x, x) > 0, x[0], 1)) for x in (a, b))
+    turn = last - first
+    return first, turn - 2 * jnp.pi * jnp.floor(turn / (2 * jnp.pi) + 0.5)
+
+
+class _Slopes(NamedTuple):
+    """To v, which is c or k (see `_course`)."""
+
+    c: Array
+    c_by_v: Array
+    leaves: Array
+    leaves_by_v: Array
+    over: Array  # ring angle of the bridge
+    over_by_v: Array
+
+
+def _bridge_slopes(v: Array, bridge: Array, r: Array, ring: Array) -> _Slopes:
+    bridged = bridge != 0
+    k = jnp.where(bridged, v, 0)
+    square = 1 - k * k
+    x = r / (ring * square)
+    by = 2 * k * x / square
+    sine = jnp.maximum(root(1 - x * x), 1e-9)
+    level = jnp.sqrt(square)
+    half = r * sine / (x * level)
+    half_by = r / (x * level) * (k * sine / square - by * (x / sine + sine / x))
+    whole = half * half + ring * ring * k * k
+    rho = ring - r * x
+    return _Slopes(
+        jnp.where(bridged, bridge * rho * k, v),
+        jnp.where(bridged, bridge * (rho - r * k * by), 1),
+        jnp.arctan2(sine, x),
+        -by / sine,
+        2 * bridge * jnp.arctan2(half, ring * k),
+        2 * bridge * ring * (k * half_by - half) / whole,
+    )
+
+
+def _newton(unknown: Array, bridge: Array, a: Array, b: Array, r: Array, ring: Array) -> Array:
+    """Correction of (θ₁, θ₂, v); `_residuals` with slopes that are written out."""
+    theta1, theta2, v = unknown
+    bridged = bridge != 0
+    slopes = _bridge_slopes(v, bridge, r, ring)
+    c, by_v = slopes.c, slopes.c_by_v
     cc = c * c
 
     def end(x: Array, theta: Array, sign: float):
@@ -352,9 +404,11 @@ def _newton(unknown: Array, a: Array, b: Array, r: Array, ring: Array) -> Array:
         inward = ring - out
         # By θ: the end's distance from the axis in the plane changes by `aside`.
         square = inward * inward + x[2] * x[2]
-        free = jnp.maximum(p.free, 1e-9 * r)
-        psi = (x[2] - sign * r * inward / free) / square * p.aside
-        length = -inward / free * p.aside
+        # None where the plane sees the end inside the tube: steps would not lead out again.
+        some = p.free > 1e-6 * r
+        per = jnp.where(some, 1 / jnp.where(some, p.free, 1), 0)
+        psi = (x[2] - sign * r * inward * per) / square * p.aside
+        length = -inward * per * p.aside
         rho = r * jnp.sin(p.psi) * psi
         k = c / p.rho
         level = jnp.sqrt(1 - k * k)
@@ -365,17 +419,25 @@ def _newton(unknown: Array, a: Array, b: Array, r: Array, ring: Array) -> Array:
 
     psi1, f1, f11, f13, g1 = end(a, theta1, 1.0)
     psi2, f2, f22, f23, g2 = end(b, theta2, -1.0)
+    f13, f23 = f13 * by_v, f23 * by_v
     # In two pieces, as in `_course`.
-    inmost = _inmost(psi1, psi2)
+    inmost, leaves = _inmost(psi1, psi2), slopes.leaves
+    turns = jnp.stack([jnp.where(bridged, -leaves, inmost), jnp.where(bridged, leaves, inmost)])
+    ends = jnp.stack([psi1, psi2])
     nodes = jnp.asarray(_NODES, c.dtype)[:, None, None]
     weights = jnp.asarray(_WEIGHTS, c.dtype)[:, None, None]
-    half = 0.5 * jnp.stack([inmost - psi1, psi2 - inmost])
-    middle = jnp.stack([psi1, psi2]) + jnp.stack([half[0], -half[1]])
-    rho = ring[None, None] - r[None, None] * jnp.cos(middle[None] + nodes * half[None])
+    half = 0.5 * jnp.stack([turns[0] - psi1, psi2 - turns[1]])
+    rho = ring[None, None] - r[None, None] * jnp.cos(
+        0.5 * (ends + turns)[None] + nodes * half[None]
+    )
     per = 1 / jnp.sqrt(rho * rho - cc[None, None])
     pace = weights * half[None] * per
-    f3 = theta2 - theta1 - c * r * jnp.sum(pace / rho, axis=(0, 1))
-    f33 = -r * jnp.sum(pace * rho * per * per, axis=(0, 1))
+    f3 = theta2 - theta1 - c * r * jnp.sum(pace / rho, axis=(0, 1)) - slopes.over
+    f33 = -r * jnp.sum(pace * rho * per * per, axis=(0, 1)) * by_v - slopes.over_by_v
+    # The pieces end where the bridge begins, and begin where it ends.
+    off = ring - r * jnp.cos(leaves)
+    density = c * r / (off * jnp.sqrt(jnp.where(bridged, off * off - cc, 1)))
+    f33 = f33 + jnp.where(bridged, 2 * density * slopes.leaves_by_v, 0)
     f31, f32 = g1 - 1, 1 - g2
     # Cramer's rule: f11 is zero for an end on the axis, which every θ₁ sees alike.
     whole = f11 * (f22 * f33 - f23 * f32) - f13 * f22 * f31
@@ -384,26 +446,6 @@ def _newton(unknown: Array, a: Array, b: Array, r: Array, ring: Array) -> Array:
     d2 = f23 * (f11 * f3 - f31 * f1) - f2 * (f11 * f33 - f13 * f31)
     dc = f31 * f1 * f22 + f32 * f2 * f11 - f3 * f11 * f22
     return jnp.stack([d1 * per, d2 * per, dc * per])
-
-
-def _solve_block(columns: Array) -> Array:
-    return lax.fori_loop(0, _PASSES, lambda _, rows: _correct(columns[:8], rows), columns[8:])
-
-
-def _correct(given: Array, rows: Array) -> Array:
-    """One pass of Newton's method; what has converged stays."""
-    a, b, (r, ring) = given[:3], given[3:6], given[6:]
-    limit = 0.999 * (ring - r)
-    tolerance = max(1e-7, 1e2 * float(jnp.finfo(a.dtype).eps))
-    scale = jnp.stack([jnp.ones_like(ring), jnp.ones_like(ring), ring])
-    old, done = rows[:3], rows[3]
-    step = _newton(old, a, b, r, ring)
-    new = old + jnp.clip(step, -0.3 * scale, 0.3 * scale)
-    new = jnp.concatenate([new[:2], jnp.clip(new[2], -limit, limit)[None]])
-    error = jnp.max(jnp.abs(step) / scale, axis=0)
-    # Convergence is quadratic: what is left is below rounding.
-    found = (error < tolerance).astype(done.dtype)
-    return jnp.where((done > 0)[None], rows, jnp.concatenate([new, found[None]]))
 
 
 @_solve.defjvp
@@ -439,23 +481,11 @@ def torus_block(
     solved = []
 
     def solve(a: Array, b: Array, size: Array, on: Array) -> tuple[Array, ...]:
-        given = jnp.concatenate([a, b, size])
         start = jnp.where(fresh[None], jnp.stack(_start(a, b, *size)), known[:3])
-        rows = jnp.concatenate([start, 1 - on[None].astype(a.dtype)])
-
-        def again(loop):
-            count, rows = loop
-            return count + 1, _correct(given, rows)
-
-        def go_on(loop):
-            return (loop[0] < _PASSES * _ROUNDS) & jnp.any(loop[1][3] == 0)
-
-        # Those that are near are soon found.
-        begun = jnp.where(jnp.any(fresh), 0, _PASSES * _ROUNDS - 3)
-        rows = _judged(given, lax.while_loop(go_on, again, (begun, rows))[1], on)
-        lost = rows[4] == 0
-        other = lax.cond(jnp.any(lost), _elsewhere, lambda _: rows, given)
-        solved.append(jnp.where(lost[None], other, rows))
+        zero, none = jnp.zeros_like(start[:1]), 1 - on[None].astype(a.dtype)
+        rows = jnp.concatenate([start, zero, none])
+        given = jnp.concatenate([a, b, size])
+        solved.append(_search(given, rows, jnp.zeros((), int), jnp.full((), _ATTEMPTS)))
         return tuple(solved[0])
 
     found = _path(*flat, solve=solve)
