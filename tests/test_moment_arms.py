@@ -16,6 +16,7 @@ import empbody as eb
 from empbody import autodiff, kronecker
 from empbody.kronecker._lines_of_action import all_points, gmlav, lines_of_action, with_ground
 from empbody.paths import effective_points, opensim_moment_arms
+from empbody.paths._effective import sample_strings
 from empbody.rhythms import Affine, Compose, Polynomial
 
 TREES = ("branched", "chains")
@@ -272,6 +273,47 @@ def test_all_implementations_agree_on_wrapped_paths():
     for name in names:
         assert relative(found[name], found["autodiff"]) < 1e-10
         np.testing.assert_allclose(found[name], differences, rtol=0, atol=1e-7)
+
+
+def test_all_implementations_agree_where_surfaces_give_way():
+    """An end that moves into a cylinder and out again, and sides that let go of a sphere and of
+    an ellipsoid: the size that is left does work."""
+    sliding = Affine([[0.005], [0.0], [0.0]], [0.03, -0.03, 0.0])
+    above = eb.PathPoint("ground", (0.03, 0.06, 0))
+    inside = eb.MovingPoint("upper", sliding, ("elbow",))
+    higher = eb.PathPoint("ground", (-0.02, 0.15, 0.003))
+    model = elbow(
+        eb.Path("entering", [above, inside], [eb.Wrap("bar")]),
+        eb.Path(
+            "slipping", [above, eb.PathPoint("upper", (0.02, -0.12, 0.005))], [eb.Wrap("ball")]
+        ),
+        eb.Path("leaving", [higher, eb.PathPoint("upper", (-0.02, -0.03, 0))], [eb.Wrap("egg")]),
+        surfaces=[
+            eb.WrapCylinder("bar", "ground", 0.02, translation=(0.01, -0.03, 0)),
+            eb.WrapSphere("ball", "ground", 0.025, quadrant="+x"),
+            eb.WrapEllipsoid(
+                "egg", "ground", (0.02, 0.025, 0.035), rotation=(0.1, 0.2, 0.1), quadrant="-x"
+            ),
+        ],
+    )
+    names = ("autodiff", "sparse", "fast")
+
+    def run(model, q):
+        left = sample_strings(model, q)[0].left.scale[:, 0]
+        return {name: IMPLEMENTATIONS[name](model, q) for name in names}, left
+
+    q = jnp.array([[angle, 0.3, 0.0] for angle in np.linspace(-1.2, 1.6, 141)])
+    run = jax.jit(jax.vmap(run, in_axes=(None, 0)), compiler_options=QUICK)
+    found, left = run(model, q)
+    # Each of them is partly gone at several poses.
+    assert np.all(np.sum((left > 0.05) & (left < 0.95), axis=0) > 4)
+    for name in names:
+        assert relative(found[name], found["fast"]) < 1e-10
+
+
+def test_speeds_that_are_no_numbers_are_refused(hand_model):
+    with pytest.raises(ValueError, match="qd of 'elbow' is nan"):
+        eb.lengthening_speeds(hand_model, jnp.zeros(3), jnp.array([0.0, jnp.nan, 0.0]))
 
 
 def test_attachment_sequence(hand_model):

@@ -17,7 +17,7 @@ from ..model import Model, PathSet
 from ._effective import strings_from_frames
 from ._geometry import LanePaths
 from ._opensim import opensim_moment_arms
-from ._report import require_ranges
+from ._report import require_ranges, require_speeds
 from ._rows import joint_rows
 from ._string import unit_lengths
 from ._table import table_rows
@@ -75,8 +75,10 @@ def _moment_arms_of(model: Model, q: Coordinates) -> Float[Array, "nq nm"]:
 
 
 def lengthening_speeds(model: Model, q: Coordinates, qd: Coordinates) -> Float[Array, " nm"]:
-    """dL/dt = ∂L/∂q · q̇ (m/s); positive while the unit lengthens. Raises as `path_lengths`."""
+    """dL/dt = ∂L/∂q · q̇ (m/s); positive while the unit lengthens. Raises as `path_lengths`, and
+    where a speed is NaN or infinite."""
     require_ranges(model, q)
+    require_speeds(model, qd)
     return _lengthening_speeds(model, q, qd)
 
 

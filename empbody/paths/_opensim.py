@@ -1,6 +1,6 @@
 """Moment arms as OpenSim's MomentArmSolver defines them, for comparison with its output.
 
-They differ from -∂L/∂q in three ways (found with OpenSim 4.6).
+They differ from -∂L/∂q in four ways (the first three found with OpenSim 4.6).
 
 - **Couplers of several inputs.** OpenSim gives the coordinate a unit speed, the others none,
   and projects all speeds on those that the constraints allow: orthogonally, with equal
@@ -13,6 +13,8 @@ They differ from -∂L/∂q in three ways (found with OpenSim 4.6).
   together does not matter: only one and the same body counts.
 - **Moving points out of range.** There OpenSim holds the point still but not its
   derivative. This is not reproduced.
+- **Surfaces that give way.** OpenSim's do not. Where ours shrink (an end inside, a side that
+  lets go), what that does to the length is left out.
 
 The motion of a moving point counts at the segments that lead to other bodies.
 """

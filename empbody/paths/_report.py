@@ -35,13 +35,28 @@ def require_ranges(model: Model, q: Any) -> None:
         raise ValueError(problems[0])
 
 
+def require_speeds(model: Model, qd: Any) -> None:
+    """Raise ValueError where a speed is NaN or infinite, if it can be looked at."""
+    if not is_concrete(qd):
+        return
+    try:
+        speeds = np.asarray(qd, dtype=float)
+    except (TypeError, ValueError):
+        return  # said where coordinates are read
+    if speeds.shape != (model.nq,):
+        return
+    for name, value in zip(model.coordinate_names, speeds, strict=True):
+        if not np.isfinite(value):
+            raise ValueError(f"qd of {name!r} is {value}; look at what gave this number")
+
+
 def out_of_range(model: Model, q: np.ndarray) -> list[str]:
     if q.shape != (model.nq,):
         return []
     layout = model.paths.layout
     bounds = np.asarray(model.paths.moving_range)
     found = [
-        f"{name!r} is {value}, which is no pose"
+        f"{name!r} is {value}, which is no pose; look at what gave this number"
         for name, value in zip(model.coordinate_names, q, strict=True)
         if not np.isfinite(value)
     ]
