@@ -12,7 +12,8 @@ from scipy.integrate import solve_ivp
 from empbody.paths._circle import wound
 from empbody.paths._ellipsoid import ellipsoid_path
 from empbody.paths._shooting import aim, chain_start, corrected, frame_of, rotate, shoot
-from empbody.paths._torus import torus_contact, torus_inside, torus_path
+from empbody.paths._torus import torus_path
+from empbody.paths._torus_contact import torus_contact, torus_inside
 
 BODIES = (
     (0.1, 0.135, 0.08),

@@ -10,7 +10,8 @@ import pytest
 from _sliding_string import unexplained
 
 import empbody as eb
-from empbody.paths._torus import torus_contact, torus_inside, torus_path
+from empbody.paths._torus import torus_path
+from empbody.paths._torus_contact import torus_contact, torus_inside
 
 COUNT, BRIDGES = 2000, 3
 

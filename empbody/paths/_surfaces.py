@@ -28,7 +28,8 @@ from ._remainder import (
     outside_share,
 )
 from ._slipping import steadiness
-from ._torus import torus_block, torus_contact, torus_inside, torus_path
+from ._torus import torus_block, torus_path
+from ._torus_contact import torus_contact, torus_inside
 from ._vectors import Tree, cross, dot, length, turn, turn_back
 
 

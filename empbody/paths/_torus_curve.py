@@ -1,5 +1,5 @@
 """The course of a string over a torus, for drawing: where it lies on the tube, and where it
-bridges the hole (see `_torus`)."""
+bridges the hole (see `_torus_string`)."""
 
 import numpy as np
 
