@@ -2,6 +2,8 @@
 starts (equations: `_torus_string`), differentiated implicitly."""
 
 import math
+from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,21 +12,35 @@ from jaxtyping import Array, Bool, Float
 
 from ._compact import on_those
 from ._geodesic import Geodesic, Tried
-from ._torus_string import Touch, course, is_taut, misses, newton_step, touch, touching_point
+from ._torus_string import Laid, Touch, is_taut, laid, misses, newton_step, touch, touching_point
 from ._vectors import dot, root
 
 _PASSES = 24
 """Of Newton's method at most."""
+_FASTEST = 0.999
+"""Angular momentum at most, of what a string has that runs along the inner side of the tube."""
 _STARTS = (
     # Touch-down and lift-off on the way round from end to end, and v in parts of its limit.
-    (0.0, 0.0, 0.0),  # the usual start is another one
     (0.05, 0.95, 0.5),  # with a bridge: any start finds it
     (0.1, 0.9, 0.5),  # on much of the tube
     (0.1, 0.3, 0.7),  # near one end only
     (0.7, 0.9, 0.7),
     (0.5, 0.5, 0.3),
 )
-_ATTEMPTS = len(_STARTS)
+"""Where strings are looked for that are not found from the usual start."""
+
+
+_Given = tuple[Array, Array, Array, Array]
+"""Ends a and b, tube radius and ring radius."""
+
+
+class _Found(NamedTuple):
+    theta1: Array
+    theta2: Array
+    v: Array
+    bridge: Array
+    converged: Array
+    string: Laid
 
 
 def torus_path(
@@ -40,7 +56,12 @@ def torus_path(
     and on either side of the plane of the ring. Where `on` is false (see `torus_contact`)
     the inputs may be anything, the results are zero and so are their derivatives.
     """
-    return _path(a, b, tube_radius, ring_radius, on, solve=_solve)
+
+    def solve(a: Array, b: Array, size: Array, on: Array) -> _Found:
+        *unknown, bridge, converged = _solve(a, b, size, on)
+        return _Found(*unknown, bridge, converged, laid(unknown, bridge, a, b, *size))
+
+    return _path(a, b, tube_radius, ring_radius, on, solve)[0]
 
 
 def torus_block(
@@ -53,26 +74,40 @@ def torus_block(
     known = tried.rows.reshape(13, -1)
     # Where there was a bridge the numbers mean something else.
     fresh = flat[-1] & ((known[3] == 0.0) | (known[4] != 0.0))
-    solved = []
 
-    def solve(a: Array, b: Array, size: Array, on: Array) -> tuple[Array, ...]:
-        start = jnp.where(fresh[None], jnp.stack(_start(a, b, *size)), known[:3])
-        zero, none = jnp.zeros_like(start[:1]), 1 - on[None].astype(a.dtype)
-        rows = jnp.concatenate([start, zero, none])
-        given = jnp.concatenate([a, b, size])
-        solved.append(_search(given, rows, jnp.zeros((), int), jnp.full((), _ATTEMPTS)))
-        return tuple(solved[0])
+    def solve(a: Array, b: Array, size: Array, on: Array) -> _Found:
+        given = (a, b, *size)
 
-    found = _path(*flat, solve=solve)
-    theta1, theta2, v, bridge, _ = solved[0]
-    rows = jnp.stack([theta1, theta2, v, jnp.ones_like(v), bridge])
+        def begun() -> Array:
+            return jnp.where(fresh[None], jnp.stack(_start(*given)), known[:3])
+
+        start = lax.cond(jnp.any(fresh), begun, lambda: known[:3])
+        unknown, string, good = _usual(start, given, on)
+        good = (good | ~on).astype(a.dtype)
+        found = _Found(*unknown, jnp.zeros_like(good), good, string)
+
+        def others() -> _Found:
+            new = _search(jnp.concatenate([a, b, size]), jnp.stack(found[:5]))
+            return _Found(*new, laid(tuple(new[:3]), new[3], *given))
+
+        return lax.cond(jnp.all(good > 0), lambda: found, others)
+
+    geodesic, found = _path(*flat, solve)
+    rows = jnp.stack([*found[:3], jnp.ones_like(found.v), found.bridge])
     rows = jnp.concatenate([rows, known[5:]])
     rows = jnp.where(flat[-1][None], rows, known).reshape(13, *shape)
-    found = Geodesic(*(x.reshape(*x.shape[:-1], *shape) for x in found))
-    return found, Tried(rows)
+    geodesic = Geodesic(*(x.reshape(*x.shape[:-1], *shape) for x in geodesic))
+    return geodesic, Tried(rows)
 
 
-def _path(a: Array, b: Array, tube_radius: Array, ring_radius: Array, on: Array, solve) -> Geodesic:
+def _path(
+    a: Array,
+    b: Array,
+    tube_radius: Array,
+    ring_radius: Array,
+    on: Array,
+    solve: Callable[[Array, Array, Array, Array], _Found],
+) -> tuple[Geodesic, _Found]:
     one, zero = jnp.ones_like(a[0]), jnp.zeros_like(a[0])
     r, ring = jnp.where(on, tube_radius, 0.5), jnp.where(on, ring_radius, 1.5)
     # The string climbs: turn the torus over where it does not.
@@ -80,17 +115,17 @@ def _path(a: Array, b: Array, tube_radius: Array, ring_radius: Array, on: Array,
     flips = jnp.stack([one, one, flip])
     start = jnp.where(on[None], a * flips, jnp.stack([2 * one, zero, -one]))
     end = jnp.where(on[None], b * flips, jnp.stack([2 * one, zero, one]))
-    theta1, theta2, v, bridge, converged = solve(start, end, jnp.stack([r, ring]), on)
-    p, q = touch(start, theta1, r, ring, 1.0), touch(end, theta2, r, ring, -1.0)
-    arc = course(p.psi, q.psi, v, bridge, r, ring).length
+    found = solve(start, end, jnp.stack([r, ring]), on)
+    p, q, (_, _, arc, _) = found.string
 
     def straight(x: Touch) -> Array:
         return root(x.free * x.free + x.aside * x.aside)
 
     length = straight(p) + arc + straight(q)
     cut = lambda x: jnp.where(jnp.broadcast_to(on, x.shape), x, 0)  # noqa: E731
-    first, last = flips * touching_point(p, theta1, r), flips * touching_point(q, theta2, r)
-    return Geodesic(cut(first), cut(last), cut(arc), cut(length), converged > 0)
+    first, last = touching_point(p, found.theta1), touching_point(q, found.theta2)
+    points = cut(flips * first), cut(flips * last)
+    return Geodesic(*points, cut(arc), cut(length), found.converged > 0), found
 
 
 def _start(a: Array, b: Array, r: Array, ring: Array):
@@ -115,16 +150,13 @@ def _solve(a: Array, b: Array, size: Array, on: Array):
     begun = jnp.stack(_start(given[:3], given[3:6], given[6], given[7]))
     rows = jnp.concatenate([begun, jnp.zeros_like(begun[:1]), 1 - on.reshape(1, count)])
 
-    def stage(number, rows):
-        # From the usual start all, from others those that are left.
-        first, last = jnp.where(number == 0, 0, 1), jnp.where(number == 0, 1, _ATTEMPTS)
+    def usual(columns):
+        given = columns[:3], columns[3:6], columns[6], columns[7]
+        unknown, _, good = _usual(columns[8:11], given, columns[12] == 0)
+        return jnp.stack([*unknown, columns[11], good.astype(columns.dtype)])
 
-        def search(columns):
-            return _search(columns[:8], columns[8:], first, last)
-
-        return on_those(search, rows[4] == 0, rows, jnp.concatenate([given, rows]))
-
-    rows = lax.fori_loop(0, 2, stage, rows)
+    for search in (usual, lambda columns: _search(columns[:8], columns[8:])):
+        rows = on_those(search, rows[4] == 0, rows, jnp.concatenate([given, rows]))
     return tuple(rows.reshape(5, *batch))
 
 
@@ -134,13 +166,13 @@ def _solve_jvp(primals, tangents):
     unknown = tuple(unknown)
 
     def by_given(a, b, size):
-        return misses(unknown, bridge, a, b, size[0], size[1])
+        return misses(unknown, laid(unknown, bridge, a, b, size[0], size[1]))
 
     force = jax.jvp(by_given, primals[:3], tangents[:3])[1]
     a, b, (r, ring), _ = primals
 
     def linear(x):
-        value = misses(x, bridge, a, b, r, ring)
+        value = misses(x, laid(x, bridge, a, b, r, ring))
         return tuple(v - lax.stop_gradient(v) + f for v, f in zip(value, force, strict=True))
 
     rates = _correction(linear, unknown)
@@ -166,60 +198,82 @@ def _correction(residuals, unknown):
     return det(value, y, z) * k, det(x, value, z) * k, det(x, y, value) * k
 
 
-def _search(given: Array, rows: Array, first: Array, last: Array) -> Array:
-    """Some of the attempts at those strings that have not been found; number 0 starts from
-    what the rows hold. If none is taut, some way through the hole in a meridian plane."""
-    a, b, (r, ring) = given[:3], given[3:6], given[6:]
+def _newton(
+    start: Array,
+    bridge: Array | None,
+    given: _Given,
+    scale: Array,
+    lows: Array | float,
+    highs: Array | float,
+    wanted: Array,
+) -> tuple[Array, Array, Array]:
+    """Newton's method with steps and unknowns within bounds; what has converged stays."""
+    one = jnp.ones_like(scale)
+    scale, r = jnp.stack([one, one, scale]), given[2]
+    tolerance = max(1e-7, 1e2 * float(jnp.finfo(r.dtype).eps))
+
+    def correct(turn):
+        count, x, error = turn
+        step = newton_step(x, bridge, *given)
+        step = jnp.where(jnp.isfinite(step), step, 0)
+        new = jnp.clip(x + jnp.clip(step, -0.3 * scale, 0.3 * scale), lows, highs)
+        # Convergence is quadratic: what is left is below rounding.
+        still = error < tolerance
+        now = jnp.max(jnp.abs(step) / (0.3 * scale), axis=0)
+        return count + 1, jnp.where(still[None], x, new), jnp.where(still, error, now)
+
+    def go_on(turn):
+        return (turn[0] < _PASSES) & jnp.any((turn[2] >= tolerance) & wanted)
+
+    return tuple(lax.while_loop(go_on, correct, (jnp.zeros((), int), start, one))[1])
+
+
+def _usual(start: Array, given: _Given, wanted: Array) -> tuple[tuple, Laid, Array]:
+    """The string found from one start, without a bridge, and whether it is taut: most are."""
+    r, ring = given[2:]
+    limit = _FASTEST * (ring - r)
+    # The ring angles are free.
+    most = jnp.stack([jnp.full_like(r, jnp.inf), jnp.full_like(r, jnp.inf), limit])
+    unknown = _newton(start, None, given, ring, -most, most, wanted)
+    string = laid(unknown, None, *given)
+    return unknown, string, is_taut(unknown, string, None, *given)
+
+
+def _search(columns: Array, rows: Array) -> Array:
+    """From several starts, with a bridge and without, for those strings that have not been
+    found. If none is taut, some way through the hole in a meridian plane."""
+    a, b, (r, ring) = columns[:3], columns[3:6], columns[6:]
+    given = (a, b, r, ring)
     zero, one = jnp.zeros_like(r), jnp.ones_like(r)
     low, round_ = _ring_angles(a, b)
     way = jnp.where(round_ < 0, -one, one)
     least, most = jnp.minimum(low, low + round_), jnp.maximum(low, low + round_)
-    begun, theta = rows[:3], _start(a, b, r, ring)[0]
-    tolerance = max(1e-7, 1e2 * float(jnp.finfo(r.dtype).eps))
 
     def attempt(loop):
         count, rows = loop
-        usual = count == 0
-        bridge = jnp.where(count == 1, way, zero)
+        bridge = jnp.where(count == 0, way, zero)
         bridged = bridge != 0
-        limit = jnp.where(bridged, (1 - 1e-9) * jnp.sqrt(1 - r / ring), 0.999 * (ring - r))
+        limit = jnp.where(bridged, (1 - 1e-9) * jnp.sqrt(1 - r / ring), _FASTEST * (ring - r))
         # Taut strings run from one end's meridian plane to the other's by the shorter way.
-        floor = jnp.where(usual | bridged | (way < 0), -limit, zero)
-        ceiling = jnp.where(usual | bridged | (way > 0), limit, zero)
-        far = jnp.where(usual, 10.0, 0.0)
-        lows = jnp.stack([least - far, least - far, floor])
-        highs = jnp.stack([most + far, most + far, ceiling])
-        wide = 0.3 * jnp.stack([one, one, jnp.where(bridged, one, ring)])
+        floor = jnp.where(bridged | (way < 0), -limit, zero)
+        ceiling = jnp.where(bridged | (way > 0), limit, zero)
         before, after, pace = (x[count] for x in jnp.asarray(_STARTS, r.dtype).T)
         v = jnp.where(bridged, one, way) * pace * limit
         start = jnp.stack([low + before * round_, low + after * round_, v])
-        start = jnp.where(usual, begun, start)
-
-        def correct(turn):
-            count, x, error = turn
-            step = newton_step(x, bridge, a, b, r, ring)
-            step = jnp.where(jnp.isfinite(step), step, 0)
-            new = jnp.clip(x + jnp.clip(step, -wide, wide), lows, highs)
-            # Convergence is quadratic: what is left is below rounding.
-            still = (error < tolerance)[None]
-            now = jnp.max(jnp.abs(step) / wide, axis=0)
-            return count + 1, jnp.where(still, x, new), jnp.where(still[0], error, now)
-
-        def go_on(turn):
-            return (turn[0] < _PASSES) & jnp.any((turn[2] >= tolerance) & (rows[4] == 0))
-
-        begin = (jnp.zeros((), int), start, one)
-        _, new, _ = lax.while_loop(go_on, correct, begin)
-        good = is_taut(tuple(new), bridge, a, b, r, ring)
-        new = jnp.concatenate([new, bridge[None], good[None].astype(r.dtype)])
+        lows, highs = jnp.stack([least, least, floor]), jnp.stack([most, most, ceiling])
+        scale = jnp.where(bridged, one, ring)
+        unknown = _newton(start, bridge, given, scale, lows, highs, rows[4] == 0)
+        good = is_taut(unknown, laid(unknown, bridge, *given), bridge, *given)
+        new = jnp.stack([*unknown, bridge, good.astype(r.dtype)])
         return count + 1, jnp.where((good & (rows[4] == 0))[None], new, rows)
 
     def go_on(loop):
-        return (loop[0] < last) & jnp.any(loop[1][4] == 0)
+        return (loop[0] < len(_STARTS)) & jnp.any(loop[1][4] == 0)
 
+    theta = _start(*given)[0]
     fallback = jnp.stack([theta, theta, zero, zero, zero])
     rows = jnp.where((rows[4] == 0)[None], fallback, rows)
-    return lax.while_loop(go_on, attempt, (first, rows))[1]
+    return lax.while_loop(go_on, attempt, (jnp.zeros((), int), rows))[1]
 
 
 def _ring_angles(a: Array, b: Array) -> tuple[Array, Array]:

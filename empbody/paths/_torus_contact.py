@@ -1,11 +1,12 @@
 """Whether a string that must pass through the hole of a torus bears on its tube."""
 
+import math
+
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-_SAMPLES = 12
-"""Of a line on either side of the ring's plane, to find where it is near the ring."""
+from ._vectors import dot, root
 
 
 def torus_inside(
@@ -31,52 +32,43 @@ def torus_contact(
     """
     a, b, tube_radius, ring_radius = lax.stop_gradient((a, b, tube_radius, ring_radius))
     either = a[2] * b[2] < 0
-    return either & _blocked(a, b, tube_radius, ring_radius, either)
+    x, d = a / ring_radius[None], (b - a) / ring_radius[None]
+    reach = root(dot(d, d))
+    way = d / jnp.where(reach > 0, reach, 1)[None]
+    crossing = x - (x[2] / jnp.where(either, d[2], 1))[None] * d
+    outside = crossing[0] ** 2 + crossing[1] ** 2 >= 1
+    thick2 = (tube_radius / ring_radius) ** 2
+    # Places on the line, counted from the one nearest to the centre.
+    begin = dot(x, way)
+    foot = x - begin[None] * way
+    enters = jnp.zeros_like(either)
+    for place in _nearest(foot, way, thick2):
+        point = foot + jnp.clip(place, begin, begin + reach)[None] * way
+        enters |= torus_inside(point, jnp.sqrt(thick2), jnp.ones_like(thick2))
+    return either & (outside | enters)
 
 
-def _blocked(a: Array, b: Array, tube_radius: Array, ring_radius: Array, either: Array) -> Array:
-    """Whether the straight line does not pass clear of the tube through the hole."""
-    crossing = a[2] / jnp.where(either, a[2] - b[2], 1)
-    d = b - a
-    flat = d[0] ** 2 + d[1] ** 2
-    whole = flat + d[2] ** 2
-    whole = jnp.where(whole > 0, whole, 1)
+def _nearest(foot: Array, way: Array, thick2: Array) -> tuple[Array, Array]:
+    """Places on a line deepest in the tube, of which there are one or two (then the same one
+    twice); the ring has radius 1.
 
-    def place(t):
-        x = a + t[None] * d
-        rho2 = x[0] ** 2 + x[1] ** 2
-        rho = jnp.sqrt(rho2)
-        return x, jnp.where(rho > 0, rho, 1e-30)
-
-    def distance2(t):
-        x, rho = place(t)
-        return (rho - ring_radius) ** 2 + x[2] ** 2
-
-    def nearest2(first, last):
-        """From the nearest of some points by Newton's method, which stays close to it."""
-        width = (last - first) / _SAMPLES
-
-        def nearer(k, best):
-            t = first + k * width
-            there = distance2(t)
-            return jnp.where(there < best[1], t, best[0]), jnp.minimum(there, best[1])
-
-        start, _ = lax.fori_loop(1, _SAMPLES + 1, nearer, (first, distance2(first)))
-
-        def refined(_, t):
-            x, rho = place(t)
-            out = x[0] * d[0] + x[1] * d[1]
-            slope = (1 - ring_radius / rho) * out + x[2] * d[2]
-            curve = whole - ring_radius / rho * (flat - (out / rho) ** 2)
-            new = t - slope / jnp.maximum(curve, 0.05 * whole)
-            low, high = jnp.maximum(start - width, first), jnp.minimum(start + width, last)
-            return jnp.clip(new, low, high)
-
-        # The distance is least there: what is left of t changes it by its square.
-        return distance2(lax.fori_loop(0, 5, refined, start))
-
-    # It may be near the ring on either side of its plane.
-    crossing = jnp.where(either, crossing, 0.5)
-    zero, one = jnp.zeros_like(crossing), jnp.ones_like(crossing)
-    least = jnp.minimum(nearest2(zero, crossing), nearest2(crossing, one))
-    return (place(crossing)[1] >= ring_radius) | (least < tube_radius**2)
+    The polynomial of degree 4 which is negative inside the tube has no third power in places
+    counted from the foot, so that its slope is the depressed cubic s³ + P s + Q."""
+    p = dot(foot, foot) - 1 - thick2 + 2 * way[2] ** 2
+    q = 2 * foot[2] * way[2]
+    third = p / 3
+    inside = 0.25 * q * q + third * third * third
+    several = inside < 0
+    # One root (Cardano): the larger of two cube roots, which rounding does not touch.
+    cube = 0.5 * jnp.abs(q) + root(jnp.maximum(inside, 0))
+    some = (cube > 0) & ~several
+    larger = jnp.exp(jnp.log(jnp.where(some, cube, 1)) / 3)
+    one = jnp.where(some, -jnp.where(q < 0, -1, 1) * (larger - third / larger), 0)
+    # Three: the two outer ones, between which the polynomial has its maximum.
+    size = jnp.sqrt(jnp.where(several, -third, 1))
+    angle = jnp.arctan2(jnp.sqrt(jnp.where(several, -inside, 0)), 0.5 * q) / 3
+    least, most = jnp.cos(angle), jnp.cos(math.pi / 3 - angle)
+    return (
+        jnp.where(several, -2 * size * least, one),
+        jnp.where(several, 2 * size * most, one),
+    )

@@ -24,6 +24,8 @@ from jaxtyping import Array
 from ._vectors import dot, root
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
+_PLAIN = 30.0
+"""Width of the substitution (rad) that leaves quadrature as it is."""
 
 
 class Touch(NamedTuple):
@@ -31,6 +33,8 @@ class Touch(NamedTuple):
     free: Array  # length of the straight part, seen in the meridian plane
     aside: Array  # the end's distance from that plane
     rho: Array  # distance of the point from the axis
+    height: Array  # of the point above the plane of the ring
+    inward: Array  # of the end, from the ring towards the axis
 
 
 def touch(x: Array, theta: Array, r: Array, ring: Array, sign: float) -> Touch:
@@ -39,23 +43,12 @@ def touch(x: Array, theta: Array, r: Array, ring: Array, sign: float) -> Touch:
     inward = ring - (c * x[0] + d * x[1])
     free = root(inward * inward + x[2] * x[2] - r * r)
     psi = jnp.arctan2(x[2], inward) + sign * jnp.arctan2(free, r)
-    return Touch(psi, free, c * x[1] - d * x[0], ring - r * jnp.cos(psi))
-
-
-def _inmost(first: Array, last: Array) -> Array:
-    """The tube angle nearest to 0 between two."""
-    return jnp.clip(0, jnp.minimum(first, last), jnp.maximum(first, last))
-
-
-def _integrals(first: Array, last: Array, c: Array, r: Array, ring: Array) -> tuple[Array, Array]:
-    """Ring angle and length of the geodesic of angular momentum c between two tube angles."""
-    middle, half = 0.5 * (first + last), 0.5 * (last - first)
-    column = (-1,) + (1,) * half.ndim
-    nodes = jnp.asarray(_NODES, half.dtype).reshape(column)
-    weights = jnp.asarray(_WEIGHTS, half.dtype).reshape(column)
-    rho = ring[None] - r[None] * jnp.cos(middle[None] + nodes * half[None])
-    pace = weights / jnp.sqrt(rho * rho - (c * c)[None])
-    return c * r * half * jnp.sum(pace / rho, axis=0), r * half * jnp.sum(pace * rho, axis=0)
+    # Cosine and sine of that sum.
+    square = (inward * inward + x[2] * x[2]) * (r * r + free * free)
+    per = r / jnp.sqrt(jnp.where(square > 0, square, 1))
+    rho = ring - (inward * r - sign * x[2] * free) * per
+    height = (x[2] * r + sign * inward * free) * per
+    return Touch(psi, free, c * x[1] - d * x[0], rho, height, inward)
 
 
 class Course(NamedTuple):
@@ -67,39 +60,117 @@ class Course(NamedTuple):
     leaves: Array  # tube angle at which it comes down from the bridge; it left at minus that
 
 
-def course(first: Array, last: Array, v: Array, bridge: Array, r: Array, ring: Array) -> Course:
+class Laid(NamedTuple):
+    """A whole string."""
+
+    p: Touch
+    q: Touch
+    course: Course
+
+
+def _inverse_sinh(x: Array) -> Array:
+    size = jnp.abs(x)
+    return jnp.where(x < 0, -1, 1) * jnp.log(size + jnp.sqrt(1 + size * size))
+
+
+def _quadrature(begins: Array, ends: Array, width: Array) -> tuple[Array, Array]:
+    """Tube angles and their weights, (nodes, ...), by Gauss's rule for u in ψ = width sinh u.
+
+    A geodesic of angular momentum c is steep where the tube is nearest to the axis, the more
+    the nearer c comes to R - r: there its integrands have poles, not far from the real axis.
+    The substitution takes them away if they are no nearer than the width.
+    """
+    first, last = _inverse_sinh(begins / width), _inverse_sinh(ends / width)
+    half = 0.5 * (last - first)
+    # Nodes come in pairs.
+    column = (-1,) + (1,) * half.ndim
+    there = jnp.asarray(_NODES[len(_NODES) // 2 :], half.dtype).reshape(column)
+    weights = jnp.asarray(_WEIGHTS[len(_NODES) // 2 :], half.dtype).reshape(column)
+    middle = jnp.exp(0.5 * (first + last))[None]
+    grown = jnp.exp(there * half[None])
+    up, down = middle * grown, middle / grown
+    x = jnp.concatenate([up, down])
+    weights = jnp.concatenate([weights, weights])
+    per = jnp.concatenate([1 / up, grown / middle])
+    across = 0.5 * width[None]
+    return across * (x - per), weights * (across * half[None]) * (x + per)
+
+
+def _pieces(first: Array, last: Array, c: Array, bridge: Array | None, leaves: Array, r, ring):
+    """Nodes and weights for each piece on the tube (nodes, pieces, ...), in one row."""
+    y = (ring - r - jnp.abs(c)) / r
+    y = y if bridge is None else jnp.where((bridge != 0) | (y <= 0), 1, y)
+    # No more than arcosh(1 + y), where the nearest pole is.
+    width = jnp.sqrt(2 * y / (1 + y / 6))
+    if bridge is None:
+        return _quadrature(first, last, width)
+    bridged = bridge != 0
+    begins = jnp.stack([first, jnp.where(bridged, leaves, last)])
+    ends = jnp.stack([jnp.where(bridged, -leaves, last), last])
+    width = jnp.where(bridged, _PLAIN, width)
+    psi, weights = _quadrature(begins, ends, jnp.stack([width, width]))
+    return psi.reshape(-1, *first.shape), weights.reshape(-1, *first.shape)
+
+
+def _course(
+    first: Array, last: Array, v: Array, bridge: Array | None, r: Array, ring: Array
+) -> Course:
     """Between two tube angles. `bridge` is 0 for a geodesic, whose v is c, and 1 or -1, for the
-    way round, for two of them with a bridge between, whose v is k."""
+    way round, for two of them with a bridge between, whose v is k; None if all are geodesics."""
+    over = _bridge(v, bridge, r, ring)
+    c = over.c
+    psi, weights = _pieces(first, last, c, bridge, over.leaves, r, ring)
+    rho = ring[None] - r[None] * jnp.cos(psi)
+    pace = weights / (rho * jnp.sqrt(rho * rho - (c * c)[None]))
+    angle = c * r * jnp.sum(pace, axis=0) + over.angle
+    return Course(c, angle, r * jnp.sum(pace * rho * rho, axis=0) + over.length, over.leaves)
+
+
+class _Bridge(NamedTuple):
+    c: Array
+    leaves: Array
+    angle: Array
+    length: Array
+
+
+def _bridge(v: Array, bridge: Array | None, r: Array, ring: Array) -> _Bridge:
+    if bridge is None:
+        zero = jnp.zeros_like(v)
+        return _Bridge(v, zero, zero, zero)
     bridged = bridge != 0
     k = jnp.where(bridged, v, 0)
     square = 1 - k * k
     # Tangent at both ends: from its middle, where it is nearest to the axis, and by symmetry.
     x = r / (ring * square)
     leaves = jnp.arctan2(root(1 - x * x), x)
-    c = jnp.where(bridged, bridge * (ring - r * x) * k, v)
     half = r * jnp.sin(leaves) / (x * jnp.sqrt(square))
-    # The integrands are steep where the tube is nearest to the axis, thick tubes' above all.
-    inmost = _inmost(first, last)
-    angle, length = _integrals(first, jnp.where(bridged, -leaves, inmost), c, r, ring)
-    beyond, rest = _integrals(jnp.where(bridged, leaves, inmost), last, c, r, ring)
-    over = 2 * bridge * jnp.arctan2(half, ring * k)
-    return Course(c, angle + beyond + over, length + rest + jnp.where(bridged, 2 * half, 0), leaves)
-
-
-def misses(unknown, bridge: Array, a: Array, b: Array, r: Array, ring: Array):
-    """Sideways misses of a and b (m), and the gap in the ring angle."""
-    theta1, theta2, v = unknown
-    p, q = touch(a, theta1, r, ring, 1.0), touch(b, theta2, r, ring, -1.0)
-    c, angle, _, _ = course(p.psi, q.psi, v, bridge, r, ring)
-    return (
-        -p.aside * jnp.sqrt(1 - (c / p.rho) ** 2) - p.free * c / p.rho,
-        q.aside * jnp.sqrt(1 - (c / q.rho) ** 2) - q.free * c / q.rho,
-        theta2 - theta1 - angle,
+    return _Bridge(
+        jnp.where(bridged, bridge * (ring - r * x) * k, v),
+        leaves,
+        2 * bridge * jnp.arctan2(half, ring * k),
+        jnp.where(bridged, 2 * half, 0),
     )
 
 
-def touching_point(x: Touch, theta: Array, r: Array) -> Array:
-    return jnp.stack([x.rho * jnp.cos(theta), x.rho * jnp.sin(theta), r * jnp.sin(x.psi)])
+def laid(unknown, bridge: Array | None, a: Array, b: Array, r: Array, ring: Array) -> Laid:
+    """The string of two ring angles and v (see `_course`)."""
+    theta1, theta2, v = unknown
+    p, q = touch(a, theta1, r, ring, 1.0), touch(b, theta2, r, ring, -1.0)
+    return Laid(p, q, _course(p.psi, q.psi, v, bridge, r, ring))
+
+
+def misses(unknown, string: Laid) -> tuple[Array, Array, Array]:
+    """Sideways misses of a and b (m), and the gap in the ring angle."""
+    p, q, c = string.p, string.q, string.course.c
+    return (
+        -p.aside * jnp.sqrt(1 - (c / p.rho) ** 2) - p.free * c / p.rho,
+        q.aside * jnp.sqrt(1 - (c / q.rho) ** 2) - q.free * c / q.rho,
+        unknown[1] - unknown[0] - string.course.angle,
+    )
+
+
+def touching_point(x: Touch, theta: Array) -> Array:
+    return jnp.stack([x.rho * jnp.cos(theta), x.rho * jnp.sin(theta), x.height])
 
 
 def _clearance(start: Array, end: Array, r: Array, ring: Array) -> Array:
@@ -118,27 +189,26 @@ def _clearance(start: Array, end: Array, r: Array, ring: Array) -> Array:
     return (t * (t + 4 * rise) + there) / (r * ring)
 
 
-def is_taut(unknown, bridge: Array, a: Array, b: Array, r: Array, ring: Array) -> Array:
+def is_taut(
+    unknown, string: Laid, bridge: Array | None, a: Array, b: Array, r: Array, ring: Array
+) -> Array:
     """Whether these numbers are those of a taut string that does not enter the tube."""
-    theta1, theta2, v = unknown
-    p, q = touch(a, theta1, r, ring, 1.0), touch(b, theta2, r, ring, -1.0)
-    c, _, _, leaves = course(p.psi, q.psi, v, bridge, r, ring)
-    miss1, miss2, gap = misses(unknown, bridge, a, b, r, ring)
+    p, q, (c, _, _, leaves) = string
+    miss1, miss2, gap = misses(unknown, string)
     error = jnp.maximum(jnp.maximum(jnp.abs(miss1), jnp.abs(miss2)) / ring, jnp.abs(gap))
     eps = float(jnp.finfo(r.dtype).eps)
     loose = max(1e-7, 1e2 * eps)
-    clear = _clearance(touching_point(p, theta1, r), a, r, ring) > -loose
-    clear &= _clearance(touching_point(q, theta2, r), b, r, ring) > -loose
+    clear = _clearance(touching_point(p, unknown[0]), a, r, ring) > -loose
+    clear &= _clearance(touching_point(q, unknown[1]), b, r, ring) > -loose
     # It is pressed to the tube the least where the tube angle is nearest to 0.
-    inmost = _inmost(p.psi, q.psi)
+    inmost = jnp.clip(0, jnp.minimum(p.psi, q.psi), jnp.maximum(p.psi, q.psi))
     rho = ring - r * jnp.cos(inmost)
     steep = (c / rho) ** 2
     pressed = 1 - steep * (1 + r * jnp.cos(inmost) / rho) > -loose
-    onward = jnp.where(
-        bridge != 0,
-        (p.psi < loose - leaves) & (q.psi > leaves - loose),
-        pressed & (p.psi < q.psi + loose),
-    )
+    onward = pressed & (p.psi < q.psi + loose)
+    if bridge is not None:
+        off = (p.psi < loose - leaves) & (q.psi > leaves - loose)
+        onward = jnp.where(bridge != 0, off, onward)
     return (error < max(1e-9, 1e2 * eps)) & clear & onward
 
 
@@ -153,7 +223,10 @@ class _Slopes(NamedTuple):
     over_by_v: Array
 
 
-def _bridge_slopes(v: Array, bridge: Array, r: Array, ring: Array) -> _Slopes:
+def _bridge_slopes(v: Array, bridge: Array | None, r: Array, ring: Array) -> _Slopes:
+    if bridge is None:
+        zero = jnp.zeros_like(v)
+        return _Slopes(v, jnp.ones_like(v), zero, zero, zero, zero)
     bridged = bridge != 0
     k = jnp.where(bridged, v, 0)
     square = 1 - k * k
@@ -175,10 +248,11 @@ def _bridge_slopes(v: Array, bridge: Array, r: Array, ring: Array) -> _Slopes:
     )
 
 
-def newton_step(unknown: Array, bridge: Array, a: Array, b: Array, r: Array, ring: Array) -> Array:
+def newton_step(
+    unknown: Array, bridge: Array | None, a: Array, b: Array, r: Array, ring: Array
+) -> Array:
     """Correction of (θ₁, θ₂, v); `misses` with slopes that are written out."""
     theta1, theta2, v = unknown
-    bridged = bridge != 0
     slopes = _bridge_slopes(v, bridge, r, ring)
     c, by_v = slopes.c, slopes.c_by_v
     cc = c * c
@@ -186,9 +260,7 @@ def newton_step(unknown: Array, bridge: Array, a: Array, b: Array, r: Array, rin
     def end(x: Array, theta: Array, sign: float):
         """Residual, its slopes to θ and c, and the slopes of the ring angle to θ."""
         p = touch(x, theta, r, ring, sign)
-        cosine, sine = jnp.cos(theta), jnp.sin(theta)
-        out = cosine * x[0] + sine * x[1]
-        inward = ring - out
+        inward, out = p.inward, ring - p.inward
         # By θ: the end's distance from the axis in the plane changes by `aside`.
         square = inward * inward + x[2] * x[2]
         # None where the plane sees the end inside the tube: steps would not lead out again.
@@ -196,7 +268,7 @@ def newton_step(unknown: Array, bridge: Array, a: Array, b: Array, r: Array, rin
         per = jnp.where(some, 1 / jnp.where(some, p.free, 1), 0)
         psi = (x[2] - sign * r * inward * per) / square * p.aside
         length = -inward * per * p.aside
-        rho = r * jnp.sin(p.psi) * psi
+        rho = p.height * psi
         k = c / p.rho
         level = jnp.sqrt(1 - k * k)
         miss = -sign * p.aside * level - p.free * k
@@ -207,24 +279,17 @@ def newton_step(unknown: Array, bridge: Array, a: Array, b: Array, r: Array, rin
     psi1, f1, f11, f13, g1 = end(a, theta1, 1.0)
     psi2, f2, f22, f23, g2 = end(b, theta2, -1.0)
     f13, f23 = f13 * by_v, f23 * by_v
-    # In two pieces, as in `course`.
-    inmost, leaves = _inmost(psi1, psi2), slopes.leaves
-    turns = jnp.stack([jnp.where(bridged, -leaves, inmost), jnp.where(bridged, leaves, inmost)])
-    ends = jnp.stack([psi1, psi2])
-    nodes = jnp.asarray(_NODES, c.dtype)[:, None, None]
-    weights = jnp.asarray(_WEIGHTS, c.dtype)[:, None, None]
-    half = 0.5 * jnp.stack([turns[0] - psi1, psi2 - turns[1]])
-    rho = ring[None, None] - r[None, None] * jnp.cos(
-        0.5 * (ends + turns)[None] + nodes * half[None]
-    )
-    per = 1 / jnp.sqrt(rho * rho - cc[None, None])
-    pace = weights * half[None] * per
-    f3 = theta2 - theta1 - c * r * jnp.sum(pace / rho, axis=(0, 1)) - slopes.over
-    f33 = -r * jnp.sum(pace * rho * per * per, axis=(0, 1)) * by_v - slopes.over_by_v
-    # The pieces end where the bridge begins, and begin where it ends.
-    off = ring - r * jnp.cos(leaves)
-    density = c * r / (off * jnp.sqrt(jnp.where(bridged, off * off - cc, 1)))
-    f33 = f33 + jnp.where(bridged, 2 * density * slopes.leaves_by_v, 0)
+    psi, weights = _pieces(psi1, psi2, c, bridge, slopes.leaves, r, ring)
+    rho = ring[None] - r[None] * jnp.cos(psi)
+    per = 1 / (rho * jnp.sqrt(rho * rho - cc[None]))
+    pace = weights * per
+    f3 = theta2 - theta1 - c * r * jnp.sum(pace, axis=0) - slopes.over
+    f33 = -r * jnp.sum(pace * (rho * rho * per) ** 2, axis=0) * by_v - slopes.over_by_v
+    if bridge is not None:
+        # The pieces end where the bridge begins, and begin where it ends.
+        bridged, off = bridge != 0, ring - r * jnp.cos(slopes.leaves)
+        density = c * r / (off * jnp.sqrt(jnp.where(bridged, off * off - cc, 1)))
+        f33 = f33 + jnp.where(bridged, 2 * density * slopes.leaves_by_v, 0)
     f31, f32 = g1 - 1, 1 - g2
     # Cramer's rule: f11 is zero for an end on the axis, which every θ₁ sees alike.
     whole = f11 * (f22 * f33 - f23 * f32) - f13 * f22 * f31
