@@ -56,10 +56,15 @@ class _Program:
         self._surfaces = self._placed()
         self.block = Block(plan, self.poses, self._fetch, self.dtype)
 
-    # Points and surfaces in the ground frame.
+    # Points and surfaces in the ground's axes, seen from the origin of motions where forces are
+    # asked for, so that moments about it need not be told where it is.
 
     def _frame(self, row: Index, pose: Index) -> Float[Array, "3 4 1"]:
-        return take_plane(self.given.frames, row, pose)
+        frame = take_plane(self.given.frames, row, pose)
+        if self.given.origin is None:
+            return frame
+        origin = take(self.given.origin[:, None], jnp.zeros((), jnp.int32), pose)
+        return jnp.concatenate([frame[:, :3], (frame[:, 3] - origin)[:, None]], axis=1)
 
     def _points(self) -> Float[Array, "3 np poses"]:
         given, count = self.given, len(self._point_frame)
@@ -239,26 +244,20 @@ class _Program:
             at_begin = jnp.where(first, -comes, 0.0) - extra_a
             at_end = jnp.where(last, -goes, 0.0) - extra_b
             link = known(plan.surface_links, known(self._slot_surface, k))
-            origin = self._origin(pose)
-            moment = cross(p - origin, comes) + cross(q - origin, goes)
-            moment = moment + cross(slot.begin - origin, extra_a)
-            moment = moment + cross(slot.end - origin, extra_b)
+            moment = cross(p, comes) + cross(q, goes)
+            moment = moment + cross(slot.begin, extra_a) + cross(slot.end, extra_b)
             work = self._on_link(link, pose, moment, comes + goes + extra_a + extra_b)
             work = work + self._on_point(self._begin(row, pose), pose, at_begin)
             parts.append(work + self._on_point(self._end(row), pose, at_end))
         return jnp.concatenate(parts)
-
-    def _origin(self, pose: Index) -> Float[Array, "3 1"]:
-        assert self.given.origin is not None
-        return take(self.given.origin[:, None], jnp.zeros((), jnp.int32), pose)
 
     def _on_point(
         self, point: Index, pose: Index, force: Float[Array, "3 1"]
     ) -> Float[Array, " nq"]:
         """Generalised forces of a force on a path point."""
         link = known(self.structure.plan.links, point)
-        arm = take(self._world, point, pose) - self._origin(pose)
-        work = self._on_link(link, pose, cross(arm, force), force)
+        place = take(self._world, point, pose)
+        work = self._on_link(link, pose, cross(place, force), force)
         slope = self.given.slope
         if slope is None:
             return work

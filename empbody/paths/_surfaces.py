@@ -172,10 +172,14 @@ class Surfaces(eqx.Module):
         self, ra: Array, rb: Array, foot: Array, share: Array
     ) -> Bool[Array, "*batch"]:
         """Of the two ways round an ellipsoid, for all that the line's distance from the centre
-        tells. An end that is near makes more of a difference."""
+        tells. An end that is near makes more of a difference, and the rounder it is the less."""
         near = jnp.minimum(dot(ra, ra), dot(rb, rb)) < _NEAR
         within = jnp.where(near, _UNSURE_NEAR, _UNSURE)
-        return dot(foot, foot) < within * share**2
+        square = self.size * self.size
+        least = jnp.minimum(jnp.minimum(square[0], square[1]), square[2])
+        most = jnp.maximum(jnp.maximum(square[0], square[1]), square[2])
+        oblong = jnp.minimum(most / jnp.where(least > 0.0, least, 1.0) - 1.0, 1.0)
+        return dot(foot, foot) < within * (oblong * share) ** 2
 
     @property
     def sideless(self) -> Bool[Array, "*#batch"]:

@@ -210,14 +210,14 @@ def _newton(
     """Newton's method with steps and unknowns within bounds; what has converged stays."""
     one = jnp.ones_like(scale)
     scale, r = jnp.stack([one, one, scale]), given[2]
-    tolerance = max(1e-7, 1e2 * float(jnp.finfo(r.dtype).eps))
+    tolerance = max(1e-5, 1e2 * float(jnp.finfo(r.dtype).eps))
 
     def correct(turn):
         count, x, error = turn
         step = newton_step(x, bridge, *given)
         step = jnp.where(jnp.isfinite(step), step, 0)
         new = jnp.clip(x + jnp.clip(step, -0.3 * scale, 0.3 * scale), lows, highs)
-        # Convergence is quadratic: what is left is below rounding.
+        # Convergence is quadratic: of angles some 1e-11 is left, of the length its square.
         still = error < tolerance
         now = jnp.max(jnp.abs(step) / (0.3 * scale), axis=0)
         return count + 1, jnp.where(still[None], x, new), jnp.where(still, error, now)
