@@ -247,7 +247,8 @@ def _polished(x: _Solution, a: Array, b: Array, s: Array, side: Array, steps: in
     turn, late = (jnp.where(fine, z, 0) for z in (shot.turn, shot.late))
     end = jnp.where(fine[None], jnp.stack(arrival(f, shot)), lax.stop_gradient(x.end))
     change = lax.stop_gradient(end - x.end)
-    return x._replace(start=jnp.stack(rotate(*x.start, turn)), end=x.end + change, tau=x.tau + late)
+    start = jnp.stack(rotate(x.start[0], x.start[1], turn))
+    return x._replace(start=start, end=x.end + change, tau=x.tau + late)
 
 
 @jax.custom_jvp

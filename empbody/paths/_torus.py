@@ -58,8 +58,9 @@ def torus_path(
     """
 
     def solve(a: Array, b: Array, size: Array, on: Array) -> _Found:
-        *unknown, bridge, converged = _solve(a, b, size, on)
-        return _Found(*unknown, bridge, converged, laid(unknown, bridge, a, b, *size))
+        theta1, theta2, v, bridge, converged = _solve(a, b, size, on)
+        string = laid((theta1, theta2, v), bridge, a, b, size[0], size[1])
+        return _Found(theta1, theta2, v, bridge, converged, string)
 
     return _path(a, b, tube_radius, ring_radius, on, solve)[0]
 
@@ -76,7 +77,7 @@ def torus_block(
     fresh = flat[-1] & ((known[3] == 0.0) | (known[4] != 0.0))
 
     def solve(a: Array, b: Array, size: Array, on: Array) -> _Found:
-        given = (a, b, *size)
+        given = (a, b, size[0], size[1])
 
         def begun() -> Array:
             return jnp.where(fresh[None], jnp.stack(_start(*given)), known[:3])
@@ -84,15 +85,18 @@ def torus_block(
         start = lax.cond(jnp.any(fresh), begun, lambda: known[:3])
         unknown, string, good = _usual(start, given, on)
         good = (good | ~on).astype(a.dtype)
-        found = _Found(*unknown, jnp.zeros_like(good), good, string)
+        theta1, theta2, v = unknown
+        found = _Found(theta1, theta2, v, jnp.zeros_like(good), good, string)
 
         def others() -> _Found:
-            new = _search(jnp.concatenate([a, b, size]), jnp.stack(found[:5]))
-            return _Found(*new, laid(tuple(new[:3]), new[3], *given))
+            rows = _search(jnp.concatenate([a, b, size]), jnp.stack(found[:5]))
+            theta1, theta2, v, bridge, converged = (rows[k] for k in range(5))
+            string = laid((theta1, theta2, v), bridge, *given)
+            return _Found(theta1, theta2, v, bridge, converged, string)
 
         return lax.cond(jnp.all(good > 0), lambda: found, others)
 
-    geodesic, found = _path(*flat, solve)
+    geodesic, found = _path(flat[0], flat[1], flat[2], flat[3], flat[4], solve)
     rows = jnp.stack([*found[:3], jnp.ones_like(found.v), found.bridge])
     rows = jnp.concatenate([rows, known[5:]])
     rows = jnp.where(flat[-1][None], rows, known).reshape(13, *shape)
@@ -225,10 +229,13 @@ def _newton(
     def go_on(turn):
         return (turn[0] < _PASSES) & jnp.any((turn[2] >= tolerance) & wanted)
 
-    return tuple(lax.while_loop(go_on, correct, (jnp.zeros((), int), start, one))[1])
+    found = lax.while_loop(go_on, correct, (jnp.zeros((), int), start, one))[1]
+    return found[0], found[1], found[2]
 
 
-def _usual(start: Array, given: _Given, wanted: Array) -> tuple[tuple, Laid, Array]:
+def _usual(
+    start: Array, given: _Given, wanted: Array
+) -> tuple[tuple[Array, Array, Array], Laid, Array]:
     """The string found from one start, without a bridge, and whether it is taut: most are."""
     r, ring = given[2:]
     limit = _FASTEST * (ring - r)
