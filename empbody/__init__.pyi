@@ -107,6 +107,7 @@ from .muscles import (
     HillState as HillState,
     Muscle as Muscle,
     MuscleState as MuscleState,
+    check_muscles as check_muscles,
     initial_muscle_state as initial_muscle_state,
     muscle_forces as muscle_forces,
     muscle_outputs as muscle_outputs,

@@ -295,3 +295,24 @@ def test_wrong_states_are_refused(rigid, elastic):
         eb.muscle_outputs(elastic, Q, QD, HillState(jnp.ones(3)))
     with pytest.raises(ValueError, match="rigid tendons, but the state has a fibre"):
         eb.muscle_torques(rigid, Q, QD, HillState(jnp.ones(3), jnp.ones(3)))
+
+
+def test_muscles_that_do_not_fit_their_paths_are_named():
+    fit, slack, cm = (
+        muscle("fit", tendon_slack_length=0.22),
+        muscle("slack", tendon_slack_length=0.6),
+        muscle("cm", optimal_fibre_length=10.0),
+    )
+    model = arm([fit, slack, cm])
+    hangs, odd = eb.check_muscles(model, Q)
+    assert "'slack' is 0.3" in hangs
+    assert "tendon alone 0.6 m" in hangs
+    assert "the fibre of 'cm' has 0.05 times" in odd
+    assert eb.check_muscles(arm([fit]), Q) == ()
+    edited = eqx.tree_at(
+        lambda m: m.muscles.parameters.optimal_fibre_length, arm([fit]), jnp.zeros(1)
+    )
+    (impossible,) = eb.check_muscles(edited, Q)
+    assert impossible.startswith("optimal fibre length of muscle 'fit' is 0 m")
+    with pytest.raises(ValueError, match="has no muscles"):
+        eb.check_muscles(arm([]), Q)

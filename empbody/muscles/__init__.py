@@ -5,6 +5,7 @@ from ._activation import (
     SmoothActivation as SmoothActivation,
     SwitchedActivation as SwitchedActivation,
 )
+from ._check import check_muscles as check_muscles
 from ._curves import AbstractCurves as AbstractCurves
 from ._de_groote_fregly import DeGrooteFregly as DeGrooteFregly
 from ._fibre import Equilibrium as Equilibrium, equilibrium as equilibrium
