@@ -12,6 +12,7 @@ from _sliding_string import unexplained
 import empbody as eb
 from empbody.paths._torus import torus_path
 from empbody.paths._torus_contact import torus_contact, torus_inside
+from empbody.paths._torus_string import _course
 
 COUNT, BRIDGES = 2000, 3
 
@@ -66,6 +67,21 @@ def test_contact_is_where_the_straight_line_is_blocked(kind):
     through = np.hypot(*(a[k] + crossing * (b[k] - a[k]) for k in (0, 1))) < ring
     sure = np.abs(least - tube) > 1e-6
     np.testing.assert_array_equal(on[sure], (~through | (least < tube))[sure])
+
+
+@pytest.mark.parametrize("first", [-0.3, 0.0])
+def test_slopes_of_the_course_also_from_the_inmost_place(first):
+    """Where the string touches down, with central differences of its angle and length."""
+    last, c, tube, ring = map(jnp.array, (0.7, 0.01, 0.006, 0.03))
+
+    def string(first):
+        course = _course(first, last, c, None, tube, ring)
+        return course.angle, course.length
+
+    slopes = jax.jvp(string, (jnp.array(first),), (jnp.array(1.0),))[1]
+    h = 1e-5
+    ahead, behind = (string(jnp.array(first + x)) for x in (h, -h))
+    np.testing.assert_allclose(slopes, (np.array(ahead) - np.array(behind)) / (2 * h), rtol=1e-7)
 
 
 def ring_model(tube, ring, a, b):

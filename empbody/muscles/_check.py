@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 from ..model import Model
 from ..paths import path_lengths
 from ._fibre import fibre_of_projection
-from ._forces import hill_muscles, without_muscles
+from ._forces import hill_muscles
 from ._parameters import HillParameters
 
 _WORKS = 0.4, 1.8
@@ -25,13 +25,12 @@ def check_muscles(model: Model, q: Float[Array, " nq"]) -> tuple[str, ...]:
 
     **Raises:** `ValueError` for a model without muscles, and where `path_lengths` does.
     """
-    muscles = hill_muscles(model)
-    parameters = muscles.parameters
+    parameters = hill_muscles(model).parameters
     try:
         _rebuilt(parameters)
     except ValueError as reason:
         return (str(reason),)
-    length = path_lengths(without_muscles(model), jnp.asarray(q, dtype=float))
+    length = path_lengths(model, jnp.asarray(q, dtype=float))
     tendon = parameters.tendon_slack_length
     along = (length - tendon) / parameters.optimal_fibre_length
     fibre = np.asarray(fibre_of_projection(parameters, along).length)

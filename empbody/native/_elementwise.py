@@ -19,6 +19,7 @@ _LIBRARY = {
     "atan2": "atan2", "exp": "exp", "log": "log", "tanh": "tanh", "pow": "pow", "tan": "tan",
     "sin": "sin", "cos": "cos", "acos": "acos", "asin": "asin", "atan": "atan",
     "log1p": "log1p", "expm1": "expm1", "sinh": "sinh", "cosh": "cosh", "exp2": "exp2",
+    "asinh": "asinh",
 }  # fmt: skip
 """Primitives that are functions of the C library."""
 _KNOWN: dict[str, Callable] = {

@@ -147,7 +147,7 @@ def _start(a: Array, b: Array, r: Array, ring: Array):
 
 @jax.custom_jvp
 def _solve(a: Array, b: Array, size: Array, on: Array):
-    """(θ at touch-down, θ at last lift-off, v, bridge, found) as in `course`; size is r and R."""
+    """(θ at touch-down, θ at last lift-off, v, bridge, found) as in `laid`; size is r and R."""
     batch = on.shape
     count = math.prod(batch)
     given = jnp.concatenate([x.reshape(-1, count) for x in (a, b, size)])
@@ -207,8 +207,8 @@ def _newton(
     bridge: Array | None,
     given: _Given,
     scale: Array,
-    lows: Array | float,
-    highs: Array | float,
+    lows: Array,
+    highs: Array,
     wanted: Array,
 ) -> tuple[Array, Array, Array]:
     """Newton's method with steps and unknowns within bounds; what has converged stays."""

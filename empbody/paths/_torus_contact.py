@@ -37,24 +37,24 @@ def torus_contact(
     way = d / jnp.where(reach > 0, reach, 1)[None]
     crossing = x - (x[2] / jnp.where(either, d[2], 1))[None] * d
     outside = crossing[0] ** 2 + crossing[1] ** 2 >= 1
-    thick2 = (tube_radius / ring_radius) ** 2
+    thick, one = tube_radius / ring_radius, jnp.ones_like(ring_radius)
     # Places on the line, counted from the one nearest to the centre.
     begin = dot(x, way)
     foot = x - begin[None] * way
     enters = jnp.zeros_like(either)
-    for place in _nearest(foot, way, thick2):
+    for place in _nearest(foot, way, thick):
         point = foot + jnp.clip(place, begin, begin + reach)[None] * way
-        enters |= torus_inside(point, jnp.sqrt(thick2), jnp.ones_like(thick2))
+        enters |= torus_inside(point, thick, one)
     return either & (outside | enters)
 
 
-def _nearest(foot: Array, way: Array, thick2: Array) -> tuple[Array, Array]:
+def _nearest(foot: Array, way: Array, thick: Array) -> tuple[Array, Array]:
     """Places on a line deepest in the tube, of which there are one or two (then the same one
     twice); the ring has radius 1.
 
     The polynomial of degree 4 which is negative inside the tube has no third power in places
     counted from the foot, so that its slope is the depressed cubic s³ + P s + Q."""
-    p = dot(foot, foot) - 1 - thick2 + 2 * way[2] ** 2
+    p = dot(foot, foot) - 1 - thick * thick + 2 * way[2] ** 2
     q = 2 * foot[2] * way[2]
     third = p / 3
     inside = 0.25 * q * q + third * third * third

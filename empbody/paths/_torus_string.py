@@ -17,6 +17,7 @@ were found in trials from many starts, one only was.
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
@@ -68,11 +69,6 @@ class Laid(NamedTuple):
     course: Course
 
 
-def _inverse_sinh(x: Array) -> Array:
-    size = jnp.abs(x)
-    return jnp.where(x < 0, -1, 1) * jnp.log(size + jnp.sqrt(1 + size * size))
-
-
 def _quadrature(begins: Array, ends: Array, width: Array) -> tuple[Array, Array]:
     """Tube angles and their weights, (nodes, ...), by Gauss's rule for u in ψ = width sinh u.
 
@@ -80,7 +76,7 @@ def _quadrature(begins: Array, ends: Array, width: Array) -> tuple[Array, Array]
     the nearer c comes to R - r: there its integrands have poles, not far from the real axis.
     The substitution takes them away if they are no nearer than the width.
     """
-    first, last = _inverse_sinh(begins / width), _inverse_sinh(ends / width)
+    first, last = jnp.arcsinh(begins / width), jnp.arcsinh(ends / width)
     half = 0.5 * (last - first)
     # Nodes come in pairs.
     column = (-1,) + (1,) * half.ndim
@@ -96,8 +92,16 @@ def _quadrature(begins: Array, ends: Array, width: Array) -> tuple[Array, Array]
     return across * (x - per), weights * (across * half[None]) * (x + per)
 
 
-def _pieces(first: Array, last: Array, c: Array, bridge: Array | None, leaves: Array, r, ring):
-    """Nodes and weights for each piece on the tube (nodes, pieces, ...), in one row."""
+def _pieces(
+    first: Array,
+    last: Array,
+    c: Array,
+    bridge: Array | None,
+    leaves: Array,
+    r: Array,
+    ring: Array,
+) -> tuple[Array, Array]:
+    """Nodes on all pieces on the tube, and their weights."""
     y = (ring - r - jnp.abs(c)) / r
     y = y if bridge is None else jnp.where((bridge != 0) | (y <= 0), 1, y)
     # No more than arcosh(1 + y), where the nearest pole is.
@@ -212,49 +216,13 @@ def is_taut(
     return (error < max(1e-9, 1e2 * eps)) & clear & onward
 
 
-class _Slopes(NamedTuple):
-    """To v, which is c or k (see `course`)."""
-
-    c: Array
-    c_by_v: Array
-    leaves: Array
-    leaves_by_v: Array
-    over: Array  # ring angle of the bridge
-    over_by_v: Array
-
-
-def _bridge_slopes(v: Array, bridge: Array | None, r: Array, ring: Array) -> _Slopes:
-    if bridge is None:
-        zero = jnp.zeros_like(v)
-        return _Slopes(v, jnp.ones_like(v), zero, zero, zero, zero)
-    bridged = bridge != 0
-    k = jnp.where(bridged, v, 0)
-    square = 1 - k * k
-    x = r / (ring * square)
-    by = 2 * k * x / square
-    sine = jnp.maximum(root(1 - x * x), 1e-9)
-    level = jnp.sqrt(square)
-    half = r * sine / (x * level)
-    half_by = r / (x * level) * (k * sine / square - by * (x / sine + sine / x))
-    whole = half * half + ring * ring * k * k
-    rho = ring - r * x
-    return _Slopes(
-        jnp.where(bridged, bridge * rho * k, v),
-        jnp.where(bridged, bridge * (rho - r * k * by), 1),
-        jnp.arctan2(sine, x),
-        -by / sine,
-        2 * bridge * jnp.arctan2(half, ring * k),
-        2 * bridge * ring * (k * half_by - half) / whole,
-    )
-
-
 def newton_step(
     unknown: Array, bridge: Array | None, a: Array, b: Array, r: Array, ring: Array
 ) -> Array:
     """Correction of (θ₁, θ₂, v); `misses` with slopes that are written out."""
     theta1, theta2, v = unknown
-    slopes = _bridge_slopes(v, bridge, r, ring)
-    c, by_v = slopes.c, slopes.c_by_v
+    over, slopes = jax.jvp(lambda v: _bridge(v, bridge, r, ring), (v,), (jnp.ones_like(v),))
+    c, by_v = over.c, slopes.c
     cc = c * c
 
     def end(x: Array, theta: Array, sign: float):
@@ -279,17 +247,17 @@ def newton_step(
     psi1, f1, f11, f13, g1 = end(a, theta1, 1.0)
     psi2, f2, f22, f23, g2 = end(b, theta2, -1.0)
     f13, f23 = f13 * by_v, f23 * by_v
-    psi, weights = _pieces(psi1, psi2, c, bridge, slopes.leaves, r, ring)
+    psi, weights = _pieces(psi1, psi2, c, bridge, over.leaves, r, ring)
     rho = ring[None] - r[None] * jnp.cos(psi)
     per = 1 / (rho * jnp.sqrt(rho * rho - cc[None]))
     pace = weights * per
-    f3 = theta2 - theta1 - c * r * jnp.sum(pace, axis=0) - slopes.over
-    f33 = -r * jnp.sum(pace * (rho * rho * per) ** 2, axis=0) * by_v - slopes.over_by_v
+    f3 = theta2 - theta1 - c * r * jnp.sum(pace, axis=0) - over.angle
+    f33 = -r * jnp.sum(pace * (rho * rho * per) ** 2, axis=0) * by_v - slopes.angle
     if bridge is not None:
         # The pieces end where the bridge begins, and begin where it ends.
-        bridged, off = bridge != 0, ring - r * jnp.cos(slopes.leaves)
+        bridged, off = bridge != 0, ring - r * jnp.cos(over.leaves)
         density = c * r / (off * jnp.sqrt(jnp.where(bridged, off * off - cc, 1)))
-        f33 = f33 + jnp.where(bridged, 2 * density * slopes.leaves_by_v, 0)
+        f33 = f33 + jnp.where(bridged, 2 * density * slopes.leaves, 0)
     f31, f32 = g1 - 1, 1 - g2
     # Cramer's rule: f11 is zero for an end on the axis, which every θ₁ sees alike.
     whole = f11 * (f22 * f33 - f23 * f32) - f13 * f22 * f31
