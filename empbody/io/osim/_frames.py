@@ -28,6 +28,15 @@ def inverse(transform: np.ndarray) -> np.ndarray:
     return out
 
 
+def seen_from(frame: np.ndarray, transform: np.ndarray) -> np.ndarray:
+    """inverse(frame) @ transform, with the origins subtracted first: what sits where the frame
+    does is at zero exactly, whatever the order in which a processor adds."""
+    out = np.eye(4)
+    out[:3, :3] = frame[:3, :3].T @ transform[:3, :3]
+    out[:3, 3] = frame[:3, :3].T @ (transform[:3, 3] - frame[:3, 3])
+    return out
+
+
 class FrameTable:
     """Bodies and the frames fixed to them, found by name, by path, or relative to an element."""
 

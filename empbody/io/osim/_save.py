@@ -11,7 +11,7 @@ import numpy as np
 from ...model import Model
 from .._atomic import replacing
 from ._document import Document, angles, six_digits_hold
-from ._frames import inverse, socket
+from ._frames import inverse, seen_from, socket
 from ._read import ONE_INERTIA
 from ._save_check import compare, names_of
 from ._save_curves import write_curves
@@ -219,7 +219,7 @@ def _surfaces(saving: Saving) -> None:
                 holder = holder.parent
             holder = holder.parent or holder
             frame = GROUND if holder.tag == "Ground" else holder.name
-            place = inverse(saving.source.context.body_of(frame, node)[1]) @ place
+            place = seen_from(saving.source.context.body_of(frame, node)[1], place)
             document.set(node, "translation", place[:3, 3])
             document.set(node, "xyz_body_rotation", angles(place[:3, :3]))
 

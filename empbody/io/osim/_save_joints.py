@@ -8,7 +8,7 @@ import numpy as np
 
 from ._build import joint_steps, tree
 from ._document import Document, angles, six_digits_hold, text
-from ._frames import inverse
+from ._frames import inverse, seen_from
 from ._functions import IDENTITY
 from ._read_joints import IN_CHILD, offset_name
 from ._spec import GROUND, JointSpec
@@ -71,13 +71,13 @@ def _ends(model: Any, name: str, joint: JointSpec, mine: list[int], saving: Any)
     parent = np.eye(4) if joint.parent == GROUND else _body(model, joint.parent)
     body = _body(model, name)
     if not mine:
-        between = inverse(joint.parent_placement) @ end @ joint.child_placement
-        placed = inverse(parent) @ body @ joint.child_placement @ inverse(between)
+        between = seen_from(joint.parent_placement, end @ joint.child_placement)
+        placed = seen_from(parent, body @ joint.child_placement) @ inverse(between)
         return [placed, joint.child_placement]
-    before = inverse(joint.parent_placement) @ steps[0][0]
+    before = seen_from(joint.parent_placement, steps[0][0])
     behind = end @ joint.child_placement
     first = _matrix(model.translation[mine[0]], model.rotation[mine[0]])
-    return [inverse(parent) @ first @ inverse(before), inverse(body) @ behind]
+    return [seen_from(parent, first) @ inverse(before), seen_from(body, behind)]
 
 
 def _body(model: Any, name: str) -> np.ndarray:
