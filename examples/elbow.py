@@ -77,7 +77,10 @@ def peak_force(slack: jax.Array, model: eb.Model, ts: jax.Array) -> jax.Array:
     """Largest force of biceps (N) during the flexion, for tendon slack lengths (m)."""
     edited = eqx.tree_at(lambda m: m.muscles.parameters.tendon_slack_length, model, slack)
     solution = flex(edited, ts, adjoint="forward")
-    return jnp.max(solution.muscle_outputs(edited).tendon_force[:, 0])
+    force = solution.muscle_outputs(edited).tendon_force[:, 0]
+    # Not jnp.max, whose derivative looks for the value among those it is the largest of: compiled
+    # code may compute both apart, to the last digit, and not find it.
+    return force[jnp.argmax(force)]
 
 
 def main(duration: float = 1.0, rows: int = 101) -> dict[str, jax.Array]:

@@ -70,7 +70,8 @@ def _shortest(
     # Least squares for the share of each direction.
     matrix = jnp.moveaxis(columns, (0, 1), (-1, -2))
     square = jnp.swapaxes(matrix, -1, -2) @ matrix
-    most = jnp.max(jnp.diagonal(square, axis1=-2, axis2=-1), axis=-1)[..., None, None]
+    most = lax.stop_gradient(jnp.max(jnp.diagonal(square, axis1=-2, axis2=-1), axis=-1))
+    most = most[..., None, None]
     soft = float(jnp.finfo(right.dtype).eps) ** 2 * most + float(jnp.finfo(right.dtype).tiny)
     square = square + soft * jnp.broadcast_to(jnp.eye(_STEPS, dtype=right.dtype), square.shape)
     wanted = (matrix[..., 0, :] * size[..., None])[..., None]
