@@ -124,9 +124,9 @@ class Block:
         surfaces, slot = self.slot(k, pose, kinds)
         a, b = surfaces.local(slot.begin), surfaces.local(slot.end)
         usable = self.usable(k, surfaces, slot, a, b)
-        plain, other, turned, second, unsure, third = surfaces.ways(a, b)
+        plain, other, turned, first, second, unsure, third = surfaces.ways(a, b)
         given = Given(surfaces, slot.begin, slot.end, usable, plain.scale, other, turned)
-        touch = surfaces.touch(a, b, plain)
+        touch = first & surfaces.touch(a, b, plain)
         wanted = jnp.stack([usable & x for x in (touch, second, third)])
         return _One(given, wanted[:, 0], unsure[0])
 
@@ -261,8 +261,10 @@ def _solved(block: Block, tasks: Array, t: Index, kind: str) -> Float[Array, " 1
 class _Recorder:
     """Writes down what is to be solved."""
 
-    def ellipsoid(self, a: Array, b: Array, axes: Array, side: Array, on: Array) -> Geodesic:
-        self.start, self.on, self.problem = a, on, Shooting.problem(a, b, axes, side, on)
+    def ellipsoid(
+        self, a: Array, b: Array, axes: Array, side: Array, on: Array, told: Array
+    ) -> Geodesic:
+        self.start, self.on, self.problem = a, on, Shooting.problem(a, b, axes, side, on, told)
         return Geodesic(a, b, a[0], a[0], on)
 
     def torus(self, a: Array, b: Array, tube: Array, ring: Array, on: Array) -> Geodesic:
@@ -285,10 +287,10 @@ def _over_ellipsoids(block: Block, tasks: Array, n: Index, answers: Array) -> Ar
         parts = [recorder.problem, on, middle, turned, begin, end]
         return put_entry(problems, t, jnp.concatenate(parts))
 
-    problems = side_by_side(n, record, lax.empty((32, room), dtype))
+    problems = side_by_side(n, record, lax.empty((33, room), dtype))
     solutions = refilled(
         n,
-        lambda t: Shooting.begun(entry(problems, t)[:13, None]),
+        lambda t: Shooting.begun(entry(problems, t)[:14, None]),
         Shooting.goes_on,
         Shooting.again,
         lambda t, state, solutions: put_entry(solutions, t, state.best()),
@@ -297,10 +299,10 @@ def _over_ellipsoids(block: Block, tasks: Array, n: Index, answers: Array) -> Ar
 
     def finish(t: Index, answers: Array) -> Array:
         problem = entry(problems, t)[:, None]
-        on, middle, turned = problem[13] > 0.5, problem[14:17], problem[17:26].reshape(3, 3, 1)
-        found = solved(problem[:13], entry(solutions, t)[:, None], on)
+        on, middle, turned = problem[14] > 0.5, problem[15:18], problem[18:27].reshape(3, 3, 1)
+        found = solved(problem[:14], entry(solutions, t)[:, None], on)
         p, q = turn(turned, found.p) + middle, turn(turned, found.q) + middle
-        long = string_length(problem[26:29], p, found.arc, q, problem[29:])
+        long = string_length(problem[27:30], p, found.arc, q, problem[30:])
         state = jnp.stack([on, found.converged]).astype(dtype)
         nobody = -jnp.ones((2, 1), dtype)
         rows = jnp.concatenate([state, found.arc[None], p, q, long[None], nobody])

@@ -27,6 +27,7 @@ from ._shooting import (
     frame_of,
     land,
     launch,
+    plane_length,
     rotate,
     shoot,
 )
@@ -49,6 +50,13 @@ _FEW = 3
 """So few steps of integration that coarse passes with fewer save nothing."""
 _TURN, _LEAST = 0.45, 0.1
 """Angle that one step of integration turns, and steps at least."""
+_BOLD, _REACHES = 5, (0.5, 0.15)
+"""Shots before corrections of the azimuth are cut to the second limit instead of the first (rad):
+large ones may go to and fro for ever."""
+_GIVEN = 13
+"""Rows of what is given: ends, semi-axes, side, and whether that is to be kept to."""
+_LONGEST = 1.02
+"""Times the length of the plane path: longer strings wind another way, or diverge."""
 _BESIDE, _PATIENCE = 0.7, 10
 """Azimuth beside a saddle from which strings are looked for, and after how many shots they are
 although none was met."""
@@ -76,7 +84,7 @@ def _unpack(x: Array) -> _Solution:
 def _solve(a: Array, b: Array, s: Array, side: Array, on: Array, steps: int) -> _Solution:
     batch = on.shape
     size = math.prod(batch)
-    given = jnp.concatenate([x.reshape(3, size) for x in (a, b, s, side)])
+    given = jnp.concatenate([x.reshape(-1, size) for x in (a, b, s, side)])
     found = _solve_flat(given, on.reshape(size), steps)
     x = _unpack(found.reshape(found.shape[0], *batch))
     # Without a solution, something that can be differentiated.
@@ -109,7 +117,7 @@ def _solve_block(
     `hurried`; what has, stays.
 
     Those that are not `fresh` hold the solution of a problem nearby."""
-    given, rows = columns[:12], columns[12:]
+    given, rows = columns[:_GIVEN], columns[_GIVEN:]
     f = _frame(given)
     new = jnp.any(fresh)
     rows = _resumed(f, rows)
@@ -130,22 +138,39 @@ def _solve_block(
         return lax.while_loop(_goes_on, turn, loop)[1:]
 
     rows, stuck = run(begun, rows)
+    plane = _in_plane(f)
+    rows = _bounded(plane, rows)
     if hurried:
-        return rows
+        return jnp.where((rows[12] < 0)[None], plane, rows)
     stuck = stuck | (rows[12] <= 0)
 
     def both(rows: Array) -> Array:
         tau = rows[4]
         one, _ = run(0, jnp.where(stuck[None], _valley(tau, f.lean), rows))
+        one = _bounded(plane, one)
         twice = stuck & (f.told < 0.5)
         two, _ = run(0, jnp.where(twice[None], _valley(tau, -f.lean), one))
-        return jnp.where(twice[None], _shorter(one, two), one)
+        one = jnp.where(twice[None], _shorter(one, _bounded(plane, two)), one)
+        return jnp.where((one[12] <= 0)[None], plane, one)
 
     return lax.cond(jnp.any(stuck), both, lambda rows: rows, rows)
 
 
+def _in_plane(f: Frame) -> Array:
+    """Stands for a string that was not found."""
+    ahead, none = jnp.ones_like(f.rho), jnp.zeros_like(f.rho)
+    p, q = launch(f, ahead, none)[0] * f.s, land(f, ahead, none)[0] * f.s
+    return jnp.stack([ahead, none, ahead, none, f.det, *p, *q, plane_length(f), none])
+
+
+def _bounded(plane: Array, rows: Array) -> Array:
+    """What winds another way, or has run away, has not converged."""
+    lost = (rows[12] > 0) & ((rows[11] > _LONGEST * plane[11]) | ~(rows[11] > 0))
+    return rows.at[12].set(jnp.where(lost, -1, rows[12]))
+
+
 def _frame(given: Array) -> Frame:
-    return frame_of(given[:3], given[3:6], given[6:9], given[9:])
+    return frame_of(given[:3], given[3:6], given[6:9], given[9:12], given[12])
 
 
 def _resumed(f: Frame, rows: Array) -> Array:
@@ -196,7 +221,8 @@ def _again(
     turns = jnp.where(old.converged > 0, 0, jnp.sqrt(start.energy) * old.tau)
     enough = jnp.clip(jnp.max(turns) / _TURN, _LEAST, steps)
     fine = jnp.all(old.converged >= 0) | (count == _PASSES[0]) | (enough <= _FEW)
-    shot = shoot(f, start, old.tau, jnp.where(fine, enough, enough / 3))
+    most = jnp.where(count < _BOLD, *_REACHES)
+    shot = shoot(f, start, old.tau, jnp.where(fine, enough, enough / 3), most)
     error = jnp.maximum(jnp.abs(shot.short), jnp.abs(shot.turn))
     good, near = shot.stable & (error < tolerance), shot.stable & (error < _NEAR)
     c, d, tau = corrected(shot, old.start[0], old.start[1], old.tau)
@@ -222,7 +248,7 @@ def _solve_jvp(steps: int, primals, tangents):
     (c, d), tau = solution.start, solution.tau
 
     def again(a, b, s, angle):
-        f = frame_of(a, b, s, side)
+        f = frame_of(a, b, s, side[:3], side[3])
         shot = shoot(f, aim(f, *rotate(c, d, angle)), tau, steps)
         return shot.turn, jnp.stack(arrival(f, shot)), shot.late
 
@@ -232,7 +258,7 @@ def _solve_jvp(steps: int, primals, tangents):
     turn, end, _ = push(*tangents[:3], zero)
     late = push(*tangents[:3], turn)[2]
     # The rest is not differentiated: it follows from these.
-    none = jnp.zeros_like(side)
+    none = jnp.zeros_like(side[:3])
     ends = jnp.stack([-d * turn, c * turn])
     return solution, _Solution(ends, end, late, none, none, zero, zero)
 
@@ -240,7 +266,7 @@ def _solve_jvp(steps: int, primals, tangents):
 def _polished(x: _Solution, a: Array, b: Array, s: Array, side: Array, steps: int) -> _Solution:
     """One pass more: the length needs it less than its slopes to the semi-axes."""
     c, d, tau = lax.stop_gradient((*x.start, x.tau))
-    f = frame_of(*lax.stop_gradient((a, b, s, side)))
+    f = frame_of(*lax.stop_gradient((a, b, s, side[:3], side[3])))
     shot = shoot(f, aim(f, c, d), tau, steps)
     small = jnp.maximum(jnp.abs(shot.short), jnp.abs(shot.turn)) < _TOLERANCE
     fine = (x.converged > 0) & shot.stable & small
@@ -272,14 +298,15 @@ def ellipsoid_block(
     side: Float[Array, "3 *batch"],
     on: Bool[Array, "*batch"],
     tried: Tried,
+    told: Bool[Array, "*batch"] | None = None,
     *,
     steps: int = STEPS,
     hurried: bool = False,
 ) -> tuple[Geodesic, Tried]:
     """`ellipsoid_path` for a block of strings that are nearly all in contact, all at once and
     without derivatives. One that is `hurried` may end before it has converged."""
-    wanted, on, given = _guarded(a, b, semi_axes, side, on)
-    flat = jnp.concatenate([x.reshape(3, -1) for x in given])
+    wanted, on, given = _guarded(a, b, semi_axes, side, on, told)
+    flat = jnp.concatenate([x.reshape(x.shape[0], -1) for x in given])
     flat_on, known = on.reshape(-1), tried.rows.reshape(13, -1)
     fresh = flat_on & (known[4] == 0.0)
     rows = jnp.where(fresh[None], _unknown(flat_on, a.dtype), known)
@@ -304,6 +331,7 @@ class Shooting(NamedTuple):
     Where a shot is a saddle the string is looked for on both sides, one after the other."""
 
     frame: Frame
+    plane: Float[Array, "13 1"]
     tau: Float[Array, " 1"]
     """At first."""
     shots: Int[Array, ""]
@@ -321,24 +349,29 @@ class Shooting(NamedTuple):
         semi_axes: Float[Array, "3 1"],
         side: Float[Array, "3 1"],
         on: Bool[Array, " 1"],
-    ) -> Float[Array, "13 1"]:
+        told: Bool[Array, " 1"] | None = None,
+    ) -> Float[Array, "14 1"]:
         """All that a solution depends on."""
-        _, on, given = _guarded(a, b, semi_axes, side, on)
+        _, on, given = _guarded(a, b, semi_axes, side, on, told)
         return jnp.concatenate([*given, on[None].astype(a.dtype)])
 
     @staticmethod
-    def begun(problem: Float[Array, "13 1"]) -> "Shooting":
-        f = _frame(problem[:12])
-        rows = _first(f, _unknown(problem[12] > 0.5, problem.dtype))
+    def begun(problem: Float[Array, "14 1"]) -> "Shooting":
+        f = _frame(problem[:_GIVEN])
+        rows = _first(f, _unknown(problem[_GIVEN] > 0.5, problem.dtype))
         none = jnp.zeros((), int)
-        return Shooting(f, rows[4], none, none, rows, rows.at[12].set(-1))
+        return Shooting(f, _in_plane(f), rows[4], none, none, rows, rows.at[12].set(-1))
 
     def goes_on(self) -> Bool[Array, ""]:
         return _goes_on((self.shots, self.rows))
 
     def again(self) -> "Shooting":
-        f, tau, shots, tries, rows, kept = self
+        f, plane, tau, shots, tries, rows, kept = self
         shots, rows, stable = _again(f, shots, rows, steps=STEPS)
+        found = rows[12] > 0
+        rows = _bounded(plane, rows)
+        lost = (found & (rows[12] <= 0))[0]
+        stable, shots = stable & ~lost, jnp.where(lost, _PASSES[1], shots)
         late = (shots >= _PATIENCE) & (rows[12, 0] <= 0)
         stuck = (tries == 0) & (~stable[0] | late)
         other = (tries == 1) & ~_goes_on((shots, rows))
@@ -347,17 +380,18 @@ class Shooting(NamedTuple):
         rows = jnp.where(stuck | other, _valley(tau, side), rows)
         one = jnp.where(f.told[0] > 0.5, 2, 1)
         tries = jnp.where(stuck, one, jnp.where(other, 2, tries))
-        return Shooting(f, tau, jnp.where(stuck | other, 0, shots), tries, rows, kept)
+        return Shooting(f, plane, tau, jnp.where(stuck | other, 0, shots), tries, rows, kept)
 
     def best(self) -> Float[Array, "13 1"]:
-        return _shorter(self.rows, self.kept)
+        found = _shorter(self.rows, self.kept)
+        return jnp.where((found[12] <= 0)[None], self.plane, found)
 
 
 def solved(
-    problem: Float[Array, "13 1"], rows: Float[Array, "13 1"], wanted: Bool[Array, " 1"]
+    problem: Float[Array, "14 1"], rows: Float[Array, "13 1"], wanted: Bool[Array, " 1"]
 ) -> Geodesic:
     """The string of a `Shooting` that has come to its end."""
-    return _geodesic(rows, problem[:3], problem[3:6], problem[12] > 0.5, wanted)
+    return _geodesic(rows, problem[:3], problem[3:6], problem[_GIVEN] > 0.5, wanted)
 
 
 def ellipsoid_path(
@@ -366,6 +400,7 @@ def ellipsoid_path(
     semi_axes: Float[Array, "3 *batch"],
     side: Float[Array, "3 *batch"],
     on: Bool[Array, "*batch"],
+    told: Bool[Array, "*batch"] | None = None,
     *,
     steps: int = 8,
 ) -> Geodesic:
@@ -373,6 +408,8 @@ def ellipsoid_path(
 
     `side` is a direction: of the two ways round in the plane of a, b and the centre, the path
     takes the one on the side to which it points; any point between a and b gives the shorter.
+    Where it points off that plane, the path is looked for there; where `told` it is kept there,
+    also if another one is shorter.
     Where `on` is false the inputs may be anything, the results are zero and so are their
     derivatives; so they are where a and b coincide, with `converged` false. a and b must not
     be inside. `steps` is the number of integration steps: 3 for nearly round bodies, 8 up to
@@ -383,15 +420,16 @@ def ellipsoid_path(
 
     The path is differentiable any number of times in both modes to a, b and `semi_axes`.
     """
-    wanted, on, (start, end, s, hint) = _guarded(a, b, semi_axes, side, on)
+    wanted, on, (start, end, s, hint) = _guarded(a, b, semi_axes, side, on, told)
     p, q, arc, length, converged = _path(start, end, s, hint, on, steps)
     return _cut(p, q, arc, length, converged, on, wanted)
 
 
 def _guarded(
-    a: Array, b: Array, semi_axes: Array, side: Array, on: Array
+    a: Array, b: Array, semi_axes: Array, side: Array, on: Array, told: Array | None
 ) -> tuple[Array, Array, tuple[Array, Array, Array, Array]]:
-    """Without contact: some string over the unit sphere, whose derivatives are cut."""
+    """Without contact: some string over the unit sphere, whose derivatives are cut. `told` is
+    the last row of `side`."""
     one, zero = jnp.ones_like(a[0]), jnp.zeros_like(a[0])
     gap = (b - a) / semi_axes
     apart = dot(gap, gap) > 1e-16
@@ -403,6 +441,8 @@ def _guarded(
     s = guard(semi_axes, one, one, one)
     start, end = guard(a, 2 * one, one, zero), guard(b, -2 * one, one, zero)
     hint = guard(lax.stop_gradient(side), zero, one, zero)
+    told = jnp.ones_like(on) if told is None else told
+    hint = jnp.concatenate([hint, told[None].astype(hint.dtype)])
     return wanted, on, (start, end, s, hint)
 
 
@@ -431,7 +471,7 @@ def _path_jvp(steps: int, primals, tangents):
 
     def path(a, b, s):
         solution = _solve(a, b, s, side, on, steps)
-        f = frame_of(a, b, s, side)
+        f = frame_of(a, b, s, side[:3], side[3])
         y, u = launch(f, solution.start[0], solution.start[1])
         y2, u2 = land(f, solution.end[0], solution.end[1])
         us, us2 = u * s, u2 * s

@@ -70,7 +70,7 @@ class Given(eqx.Module):
         """What is left in the first (0), second (1) or third way (2)."""
         nothing = jnp.zeros_like(self.other.shift)
         turn = jnp.where((way == THIRD)[None], self.turned, 0.0)
-        return choose(way == SECOND, self.other, Left(nothing, self.share, turn))
+        return choose(way == SECOND, self.other, Left(nothing, self.share, turn, way < 0))
 
 
 def picker(tree: Tree) -> Callable[[Int[Array, "..."], Int[Array, "..."]], Tree]:

@@ -41,6 +41,8 @@ class Left(NamedTuple):
     """Its size; one for all of it."""
     turn: Float[Array, "3 ..."]
     """Axis about which the string must turn, right-handed; zero for the shorter way."""
+    kept: Bool[Array, "..."]
+    """Whether a side keeps it there, be it the longer way."""
 
 
 class Hook(NamedTuple):
@@ -62,11 +64,15 @@ def hook(
     b: Float[Array, "3 ..."],
     side: Float[Array, "3 ..."],
     cylinder: Bool[Array, "..."],
+    ellipsoid: Bool[Array, "..."],
+    left: Float[Array, "..."],
 ) -> Hook:
     """For a line from a to b past the unit sphere, or circle (with z zero).
 
     `side` is the unit direction of the half that the string bears on; zero for either. Of the
-    two ways round, the side prefers the one whose tangent points lie more towards it.
+    two ways round, the side prefers the one whose tangent points lie more towards it. Which way
+    that is round an ellipsoid, and how far it may be doubted, `_slipping` says instead; its
+    distances count in what is `left` of it because of ends inside.
     """
     normal = plane_normal(*apart(a, b))
     preference = _lean(a, side, normal) - _lean(b, side, normal)
@@ -76,9 +82,11 @@ def hook(
     distance = jnp.sqrt(jnp.where(beside > 0.0, beside, 1.0))
     full = jnp.where(cylinder, CYLINDER_HOLD[0], ROUND_HOLD[0])
     none = jnp.where(cylinder, CYLINDER_HOLD[1], ROUND_HOLD[1])
-    far = against & (beside > 0.0)
-    grip = jnp.where(far, 1.0 - smooth((distance - full) / (none - full)), 1.0)
-    grip = grip * smooth(jnp.abs(preference) / DOUBT) * smooth(_opening(a, b) / OPENING)
+    far = (against | ellipsoid) & (beside > 0.0)
+    size = jnp.where(ellipsoid & (left > 0.0), left, 1.0)
+    grip = jnp.where(far, 1.0 - smooth((distance / size - full) / (none - full)), 1.0)
+    grip = grip * jnp.where(ellipsoid, 1.0, smooth(jnp.abs(preference) / DOUBT))
+    grip = grip * smooth(_opening(a, b) / OPENING)
     return Hook(jnp.where(against, -1.0, 1.0)[None] * normal, against, foot, grip)
 
 

@@ -20,6 +20,7 @@ import math
 from typing import NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array
 
@@ -45,6 +46,9 @@ _KICK = (
 )
 _KICK = (*_KICK, 0.5 - math.fsum(_KICK))
 _KICK = (*_KICK, *_KICK[::-1])
+_GAUSS = zip(*np.polynomial.legendre.leggauss(8), strict=True)
+_NODES = tuple((float(0.5 + 0.5 * x), float(0.5 * w)) for x, w in _GAUSS)
+"""Of quadrature from 0 to 1, and their weights."""
 
 
 class Frame(NamedTuple):
@@ -68,6 +72,7 @@ class Frame(NamedTuple):
     b2: Array
     lean: Array  # ±1: the side of the plane to slip to from a saddle
     told: Array  # 1 if the path is known to be on that side
+    tilt: Array  # cosine and sine of the angle from the plane to where it is known to be
 
 
 class Aim(NamedTuple):
@@ -97,7 +102,9 @@ class Shot(NamedTuple):
     du: Array
 
 
-def frame_of(a: Array, b: Array, s: Array, side: Array) -> Frame:
+def frame_of(a: Array, b: Array, s: Array, side: Array, told: Array | None = None) -> Frame:
+    """`told`: where the path must stay on the side of the plane to which `side` points; by
+    default where that is off the plane."""
     inverse = 1 / s
     ya, yb = a * inverse, b * inverse
     na2, nb2 = dot(ya, ya), dot(yb, yb)
@@ -118,11 +125,20 @@ def frame_of(a: Array, b: Array, s: Array, side: Array) -> Frame:
     e3 = normal / jnp.sqrt(dot(normal, normal))[None]
     beside = dot(hint, e3)
     least = 1e-6 * jnp.sqrt(dot(hint, hint))
+    e2, b2 = cross(e3, e1), cross(b1, e3)
+    way = e2 + b2
+    ahead = dot(hint, way) / jnp.sqrt(dot(way, way) + 1e-30)
+    off = jnp.abs(beside) > least
+    tilted = off & (ahead > 0)
+    size = 1 / jnp.sqrt(jnp.where(tilted, ahead * ahead + beside * beside, 1))
+    tilt = jnp.stack([jnp.where(tilted, ahead * size, 1), jnp.where(tilted, beside * size, 0)])
+    told = off if told is None else off & (told > 0.5)
     return Frame(
         s, inverse, s[0] * s[1] * s[2], ya, yb, ha, hb, 1 / na, ha / na, 1 / nb, hb / nb,
-        e1, cross(e3, e1), e3, b1, cross(b1, e3),
+        e1, e2, e3, b1, b2,
         jnp.where(beside < -least, -1, 1).astype(na.dtype),
-        (jnp.abs(beside) > least).astype(na.dtype),
+        told.astype(na.dtype),
+        tilt,
     )  # fmt: skip
 
 
@@ -199,11 +215,12 @@ def aim(f: Frame, c: Array, d: Array) -> Aim:
     return Aim(y, us, g, n, v, pace, energy, eta, eta_rate)
 
 
-def shoot(f: Frame, at: Aim, tau: Array, steps: int | Array) -> Shot:
+def shoot(f: Frame, at: Aim, tau: Array, steps: int | Array, most: float | Array = 0.5) -> Shot:
     """Follow the geodesic for `tau`, and how to correct that and the azimuth.
 
-    `steps` of integration need not be an integer (`_fly`): what is left of error is continuous
-    in it, so that no length jumps where one step more is taken."""
+    The azimuth is corrected by no more than `most` (rad). `steps` of integration need not be an
+    integer (`_fly`): what is left of error is continuous in it, so that no length jumps where one
+    step more is taken."""
     s, inverse = f.s, f.inverse
     y, us, g, n, v, pace, energy, eta, eta_rate = at
     h = tau / steps
@@ -247,7 +264,7 @@ def shoot(f: Frame, at: Aim, tau: Array, steps: int | Array) -> Shot:
     gain = near + far
     floor = 1e-3 * (jnp.abs(near) + jnp.abs(far)) + 1e-30
     # Down the slope of the length, also from a saddle.
-    turn = jnp.clip(miss / jnp.maximum(jnp.abs(gain), floor), -0.5, 0.5)
+    turn = jnp.clip(miss / jnp.maximum(jnp.abs(gain), floor), -most, most)
     turn = jnp.where((gain <= 0) & (jnp.abs(turn) < 1e-2), 0.1 * f.lean, turn)
     ahead = short - near * dot(across_i, u2) * turn
     late = ahead * g2 / (r * r)
@@ -282,7 +299,9 @@ def chain_start(f: Frame) -> tuple[Array, Array, Array]:
     full = f.s.dtype
     f = Frame(*(x.astype(jnp.float32) for x in f))
     s = f.s
-    # Plane path: its ends, their bisector, and the bisectors of the halves.
+    # Plane path, tilted to where it is known to be: its ends, their bisector, and the bisectors
+    # of the halves.
+    c, d = f.tilt
     first = combine(f.rho, f.e1, f.sigma, f.e2)
     last = combine(f.rho_b, f.b1, f.sigma_b, f.b2)
 
@@ -291,13 +310,18 @@ def chain_start(f: Frame) -> tuple[Array, Array, Array]:
         return z / jnp.sqrt(dot(z, z) + 1e-30)[None]
 
     turned = jnp.where(dot(cross(first, last), f.e3) < -1e-12, -1, 1).astype(f.det.dtype)
-    middle = turned[None] * bisector(first, last)
+    upright = turned[None] * bisector(first, last)
+    middle, across = combine(c, upright, d, f.e3), combine(c, f.e3, -d, upright)
+    first = combine(f.rho, f.e1, f.sigma, combine(c, f.e2, d, f.e3))
+    last = combine(f.rho_b, f.b1, f.sigma_b, combine(c, f.b2, d, f.e3))
     y = jnp.stack([first, bisector(first, middle), middle, bisector(middle, last), last])
-    z = jnp.broadcast_to(f.e3[None], y.shape)
     soft = 3e-5 * dot(s, s)
 
     def dots(x, y):
         return x[:, 0] * y[:, 0] + x[:, 1] * y[:, 1] + x[:, 2] * y[:, 2]
+
+    z = across[None] - dots(y, across[None])[:, None] * y
+    z = z / jnp.sqrt(dots(z, z) + 1e-30)[:, None]
 
     def shorten(_, chain):
         y, z = chain
@@ -345,6 +369,23 @@ def chain_start(f: Frame) -> tuple[Array, Array, Array]:
     c, d, tau = (x.astype(full) for x in (c, d, tau))
     k = 1 / jnp.sqrt(c * c + d * d)
     return c * k, d * k, tau
+
+
+def plane_length(f: Frame) -> Array:
+    """Length of the path in the plane of a, b and the centre (m): a real way past, and so no
+    shorter than the geodesic to which it would slip."""
+    first = combine(f.rho, f.e1, f.sigma, f.e2)
+    last = combine(f.rho_b, f.b1, f.sigma_b, f.b2)
+    ahead = cross(f.e3, first)
+    angle = jnp.arctan2(dot(ahead, last), dot(first, last))
+    angle = jnp.where(angle < -1e-6, angle + 2 * math.pi, jnp.maximum(angle, 0))
+    arc = jnp.zeros_like(angle)
+    for node, weight in _NODES:
+        turn = node * angle
+        along = combine(jnp.cos(turn), ahead, -jnp.sin(turn), first) * f.s
+        arc = arc + weight * jnp.sqrt(dot(along, along))
+    ends = (f.ya - first) * f.s, (f.yb - last) * f.s
+    return jnp.sqrt(dot(ends[0], ends[0])) + angle * arc + jnp.sqrt(dot(ends[1], ends[1]))
 
 
 def corrected(shot: Shot, c: Array, d: Array, tau: Array) -> tuple[Array, Array, Array]:

@@ -27,7 +27,7 @@ from ._remainder import (
     apart,
     next_to_nothing,
 )
-from ._slipping import smooth, steadiness, steadiness_slopes, steep
+from ._slipping import seen, smooth, steadiness, steadiness_slopes, steep
 from ._surfaces import Surfaces
 from ._vectors import cross, dot, length, turn
 
@@ -125,19 +125,18 @@ def through_what_is_left(
     share = _share(slots, local, x)
     if "side" in slots.has:
         held = second & (dot(slots.side, slots.side) > 0.0)
-        grip = _grip(slots, x)
+        grip = _grip(slots, x, share.outside)
         factor = jnp.where(held, grip.value, 1.0)
-        part, inside = share.between * factor, jnp.where(slots.ellipsoid, share.outside, 1.0)
-        hold = part * inside
+        hold = share.between * factor
         shift = jnp.where(held[None], (1.0 - hold)[None] * grip.foot, 0.0)
-        size = per_scale(shift, share.outside * part)
+        size = per_scale(shift, share.outside * hold)
         # The less it holds, the nearer it is to the straight line (`Surfaces.ways`).
         pull = jnp.where(held, dot(push, grip.foot), 0.0)
-        per_hold = share.outside * size - pull * inside
-        more = (per_hold * share.between)[None, None] * grip.slopes
-        more = more + (1.0 - hold)[None, None] * grip.along(push)
-        more = jnp.where(held[None, None], more, 0.0)
-        size = part * (size - jnp.where(slots.ellipsoid, pull, 0.0))
+        per_hold = share.outside * size - pull
+        per_grip = jnp.where(held, per_hold * share.between, 0.0)
+        along = jnp.where(held, 1.0 - hold, 0.0)
+        more = per_grip[None, None] * grip.slopes + along[None, None] * grip.along(push)
+        size = hold * size + per_grip * grip.per_outside
         per_hold = per_hold * factor
     else:
         size = per_scale(jnp.zeros_like(push), share.outside * share.between)
@@ -199,6 +198,8 @@ class _Grip(NamedTuple):
 
     value: Float[Array, "*batch"]
     slopes: Ends
+    per_outside: Float[Array, "*batch"]
+    """Slope to what is left because of ends inside."""
     foot: Float[Array, "3 *batch"]
     line: Float[Array, "3 *batch"]
     weights: Float[Array, "2 *batch"]
@@ -211,7 +212,7 @@ class _Grip(NamedTuple):
         return moved + dot(direction, self.line)[None, None] * self.sway
 
 
-def _grip(slots: Surfaces, x: Ends) -> _Grip:
+def _grip(slots: Surfaces, x: Ends, left: Float[Array, "*batch"]) -> _Grip:
     a, b = x[:, 0], x[:, 1]
     square, product = dot(x, x), dot(a, b)
     line = b - a
@@ -246,8 +247,9 @@ def _grip(slots: Surfaces, x: Ends) -> _Grip:
     preference = lean[0] * heights[0] + lean[1] * heights[1]
     against = preference < 0.0
     strength = jnp.abs(preference) / DOUBT
-    sure = smooth(strength)
+    sure = jnp.where(slots.ellipsoid, 1.0, smooth(strength))
     sure_slope = jnp.where(against, -1.0, 1.0) * steep(strength) / DOUBT
+    sure_slope = jnp.where(slots.ellipsoid, 0.0, sure_slope)
     # The normal turns with the ends.
     tilt = cross(lean[0][None] * a + lean[1][None] * b, slots.side * jnp.ones_like(a))
     tilt = tilt - dot(tilt, normal)[None] * normal
@@ -263,21 +265,26 @@ def _grip(slots: Surfaces, x: Ends) -> _Grip:
     distance = jnp.sqrt(jnp.where(beside > 0.0, beside, 1.0))
     full = jnp.where(slots.cylinder, CYLINDER_HOLD[0], ROUND_HOLD[0])
     none = jnp.where(slots.cylinder, CYLINDER_HOLD[1], ROUND_HOLD[1])
-    far = jnp.where(against & (beside > 0.0), (distance - full) / (none - full), 0.0)
-    near, near_slope = 1.0 - smooth(far), -steep(far) / ((none - full) * distance)
+    far = (against | slots.ellipsoid) & (beside > 0.0)
+    per = 1.0 / jnp.where(slots.ellipsoid & (left > 0.0), left, 1.0)
+    far = jnp.where(far, (per * distance - full) / (none - full), 0.0)
+    near, near_slope = 1.0 - smooth(far), -per * steep(far) / ((none - full) * distance)
 
     slopes = ((sure * wide * near_slope)[None] * weights)[None] * foot[:, None]
     slopes = slopes + (near * wide * sure_slope)[None, None] * preferred
     slopes = slopes + (near * sure * wide_slope)[None, None] * opening
     value = near * wide * sure
+    per_outside = jnp.where(slots.ellipsoid, -sure * wide * near_slope * beside * per, 0.0)
     if "ellipsoid" in slots.has:
         size = slots.size * jnp.ones_like(a)
         side = slots.side * jnp.ones_like(a)
-        steady = jnp.where(slots.ellipsoid, steadiness(a, b, size, side), 1.0)
-        drift = steadiness_slopes(a, b, size, side)
-        drift = jnp.where(slots.ellipsoid, value, 0.0)[None, None] * drift
-        slopes, value = steady[None, None] * slopes + drift, steady * value
-    return _Grip(value, slopes, foot, line, weights, sway)
+        shadow = seen(a, b, size, side)
+        steady = jnp.where(slots.ellipsoid, steadiness(shadow, x, left), 1.0)
+        drift, per_left = steadiness_slopes(shadow, x, left, size, side)
+        own = jnp.where(slots.ellipsoid, value, 0.0)
+        slopes = steady[None, None] * slopes + own[None, None] * drift
+        per_outside, value = steady * per_outside + own * per_left, steady * value
+    return _Grip(value, slopes, per_outside, foot, line, weights, sway)
 
 
 def _signs(x: Ends) -> Float[Array, "2 *batch"]:

@@ -27,7 +27,7 @@ from ._remainder import (
     next_to_nothing,
     outside_share,
 )
-from ._slipping import steadiness
+from ._slipping import rests, seen, steadiness, turn_over
 from ._torus import torus_block, torus_path
 from ._torus_contact import torus_contact, torus_inside
 from ._vectors import Tree, cross, dot, length, turn, turn_back
@@ -54,10 +54,11 @@ class Contact(NamedTuple):
 class Ways(NamedTuple):
     """What is left of surfaces for the ways in which strings may lie on them, elementwise.
 
-    In the first, plain one a string takes the shorter way round, as the plane of its ends and
-    the centre tells it; in the second a one-sided surface holds it on its side. Round an ellipsoid
-    that plane may err. Near the centre the other way round is tried as well: as the second where
-    there are no sides, and else as the third. So the string is
+    In the first, plain one a string takes the shorter way round: in the plane of its ends and the
+    centre, or over an ellipsoid in the nearer of two valleys (`_slipping`). In the second a
+    one-sided surface holds it on its side. Of an ellipsoid's valleys the farther one may have the
+    shorter string and is tried as well where that is in doubt: as the second where there are no
+    sides, and else as the third. So the string is
 
         the shorter of both (first, and second or third), but
         the longer one of that and the one that its side holds.
@@ -69,11 +70,26 @@ class Ways(NamedTuple):
     other: Left
     turned: Float[Array, "3 *batch"]
     """Axis about which the string turns the other way round."""
+    first: Bool[Array, "*batch"]
+    """Whether the first is worth a try: not where a side holds the string fully."""
     second: Bool[Array, "*batch"]
-    """Whether the second is worth a try."""
     unsure: Bool[Array, "*batch"]
     """Whether it is the other way round, and nothing is held."""
     third: Bool[Array, "*batch"]
+
+
+class _Valleys(NamedTuple):
+    """Where the string may rest (`_slipping`)."""
+
+    against: Bool[Array, "*batch"]
+    """Whether the side's string need not be the one of the first way."""
+    turn: Float[Array, "3 *batch"]
+    """Axis about which a string turns that rests on the side."""
+    turned: Float[Array, "3 *batch"]
+    """The same for the place that is farther from the straight line."""
+    steady: Float[Array, "*batch"]
+    doubtful: Bool[Array, "*batch"]
+    """Whether either place may be that of the shorter string."""
 
 
 class Surfaces(eqx.Module):
@@ -140,33 +156,47 @@ class Surfaces(eqx.Module):
         outside, between = self._shares(a, b, ra, rb)
         share = outside * between
         nothing = jnp.zeros_like(ra)
-        plain = Left(nothing, share, nothing)
         no = jnp.zeros_like(share, dtype=bool)
+        plain = Left(nothing, share, nothing, no)
         if "side" not in self.has and "ellipsoid" not in self.has:
-            return Ways(plain, plain, nothing, no, no, no)
-        grip = hook(ra, rb, self.side, self.cylinder)
-        turned = jnp.where(grip.against, 1.0, -1.0)[None] * grip.turn
-        other, held, unsure, third, firm = plain, no, no, no, grip.grip
+            return Ways(plain, plain, nothing, ~no, no, no, no)
+        grip = hook(ra, rb, self.side, self.cylinder, self.ellipsoid, outside)
+        against, turn, firm = grip.against, grip.turn, grip.grip
+        turned = jnp.where(against, 1.0, -1.0)[None] * turn
+        other, held, unsure, third = plain, no, no, no
+        if "ellipsoid" in self.has:
+            valleys = self._valleys(ra, rb, outside, share)
+            over = _Valleys(against, turn, turned, jnp.ones_like(firm), no)
+            against, turn, turned, steady, doubtful = choose(self.ellipsoid, valleys, over)
+            firm = steady * firm
+            unsure = doubtful & self.sideless
+            third = doubtful & ~self.sideless & (firm < 1.0)
         if "side" in self.has:
-            if "ellipsoid" in self.has:
-                one = jnp.ones_like(ra)
-                steady = steadiness(ra, rb, self.size * one, self.side * one)
-                firm = jnp.where(self.ellipsoid, steady * firm, firm)
             scale = share * firm
             # The less it holds, the nearer it is to the straight line. Not so where an end is
             # inside: it must stay on the outside of what is left, and keeps to its side.
-            hold = firm * jnp.where(self.ellipsoid, share, between)
-            other = Left((1.0 - hold)[None] * grip.foot, scale, grip.turn)
-            held = (scale > next_to_nothing(scale)) & ~self.torus
-        if "ellipsoid" in self.has:
-            doubtful = self.ellipsoid & self._either_may_be_shorter(ra, rb, grip.foot, share)
-            unsure = doubtful & self.sideless
-            # With an end inside, what a side holds moves away from the plain remainder, and
-            # may be the longer one though it goes the same way.
-            third = doubtful & ~self.sideless & (firm < 1.0) & (outside >= 1.0)
-            other = choose(unsure, plain._replace(turn=turned), other)
-        held = held & (grip.against | third)
-        return Ways(plain, other, turned, held | unsure, unsure, third)
+            other = Left((1.0 - firm * between)[None] * grip.foot, scale, turn, ~no)
+            held = (scale > next_to_nothing(scale)) & ~self.torus & against & ~self.sideless
+        other = choose(unsure, plain._replace(turn=turned), other)
+        first = ~(self.ellipsoid & held & (firm >= 1.0) & (outside >= 1.0))
+        return Ways(plain, other, turned, first, held | unsure, unsure, third)
+
+    def _valleys(self, ra: Array, rb: Array, outside: Array, share: Array) -> "_Valleys":
+        """Ways round an ellipsoid."""
+        one = jnp.ones_like(ra)
+        size, side = self.size * one, self.side * one
+        shadow = seen(ra, rb, size, side)
+        valley = shadow.valley
+        turn = turn_over(shadow, size, valley)
+        depth = dot(shadow.off, valley) / length(valley * size)
+        doubtful = shadow.firm & (shadow.share < _TWO * share)
+        doubtful = doubtful & (jnp.abs(depth) < _UNSURE * share)
+        sign = jnp.where(dot(valley, side) < 0.0, -1.0, 1.0)
+        away = jnp.where(depth < 0.0, 1.0, -1.0)
+        # With an end inside, what a side holds may be the longer one on the same side, too.
+        against = (sign * depth < 0.0) | doubtful | (outside < 1.0)
+        steady = steadiness(shadow, jnp.stack([ra, rb], axis=1), outside)
+        return _Valleys(against, sign[None] * turn, away[None] * turn, steady, doubtful)
 
     def _either_may_be_shorter(
         self, ra: Array, rb: Array, foot: Array, share: Array
@@ -174,7 +204,7 @@ class Surfaces(eqx.Module):
         """Of the two ways round an ellipsoid, for all that the line's distance from the centre
         tells. An end that is near makes more of a difference, and the rounder it is the less."""
         near = jnp.minimum(dot(ra, ra), dot(rb, rb)) < _NEAR
-        within = jnp.where(near, _UNSURE_NEAR, _UNSURE)
+        within = jnp.where(near, _CENTRAL[1], _CENTRAL[0])
         square = self.size * self.size
         least = jnp.minimum(jnp.minimum(square[0], square[1]), square[2])
         most = jnp.maximum(jnp.maximum(square[0], square[1]), square[2])
@@ -322,13 +352,23 @@ class Surfaces(eqx.Module):
         converged = jnp.ones_like(on)
         if "ellipsoid" in self.has:
             middle = left.shift * self.size
-            hint = (circle.p + circle.q) * self.size if lies is None else lies - 2.0 * middle
-            here, size, scale, start, end, hint, middle = self._cut(
-                "ellipsoid", on & self.ellipsoid, self.size, left.scale, a, b, hint, middle
+            if lies is None:
+                # The one of two valleys, or the middle of the string as if it were round.
+                one = jnp.ones_like(a)
+                begin, end = self.round(a) - left.shift, self.round(b) - left.shift
+                size = self.size * left.scale[None] * one
+                valley, two = rests(begin * one, end * one, size, left.turn * one)
+                hint = jnp.where(two[None], valley, (circle.p + circle.q) * self.size)
+                # Which of two strings is shorter is not known before, unless a side decides.
+                told = left.kept
+            else:
+                hint, told = lies - 2.0 * middle, jnp.ones_like(on)
+            here, size, scale, start, end, hint, told, middle = self._cut(
+                "ellipsoid", on & self.ellipsoid, self.size, left.scale, a, b, hint, told, middle
             )
             axes = size * jnp.where(here, scale, 1.0)[None]
             hint = jax.lax.stop_gradient(hint)
-            over = kernels.ellipsoid(start - middle, end - middle, axes, hint, here)
+            over = kernels.ellipsoid(start - middle, end - middle, axes, hint, here, told)
             found = Contact(here, over.p + middle, over.q + middle, over.arc, over.converged)
             p, q, arc, converged = self._placed("ellipsoid", found, p, q, arc, converged)
         if "torus" in self.has:
@@ -350,7 +390,8 @@ class Surfaces(eqx.Module):
     def _as_if_round(
         self, a: Array, b: Array, left: Left
     ) -> tuple[Round, Array, Array, Float[Array, "*batch"]]:
-        circle = wound(self.round(a) - left.shift, self.round(b) - left.shift, *left[1:])
+        a_round, b_round = self.round(a) - left.shift, self.round(b) - left.shift
+        circle = wound(a_round, b_round, left.scale, left.turn)
         p, q = (circle.p + left.shift) * self.size, (circle.q + left.shift) * self.size
         arc = circle.arc * self.size[0]
         if "cylinder" in self.has:
@@ -393,7 +434,9 @@ _LONG = 1e6
 class Kernels(Protocol):
     """Ways to find geodesics."""
 
-    def ellipsoid(self, a: Array, b: Array, axes: Array, side: Array, on: Array) -> Geodesic: ...
+    def ellipsoid(
+        self, a: Array, b: Array, axes: Array, side: Array, on: Array, told: Array
+    ) -> Geodesic: ...
 
     def torus(self, a: Array, b: Array, tube: Array, ring: Array, on: Array) -> Geodesic: ...
 
@@ -401,8 +444,10 @@ class Kernels(Protocol):
 class Differentiable:
     """For all slots, most of which are not in contact."""
 
-    def ellipsoid(self, a: Array, b: Array, axes: Array, side: Array, on: Array) -> Geodesic:
-        return ellipsoid_path(a, b, axes, side, on)
+    def ellipsoid(
+        self, a: Array, b: Array, axes: Array, side: Array, on: Array, told: Array
+    ) -> Geodesic:
+        return ellipsoid_path(a, b, axes, side, on, told)
 
     def torus(self, a: Array, b: Array, tube: Array, ring: Array, on: Array) -> Geodesic:
         return torus_path(a, b, tube, ring, on)
@@ -418,10 +463,12 @@ class ValuesOnly:
     def __init__(self, tried: Tried, hurried: bool = False) -> None:
         self.tried, self._hurried = tried, hurried
 
-    def ellipsoid(self, a: Array, b: Array, axes: Array, side: Array, on: Array) -> Geodesic:
+    def ellipsoid(
+        self, a: Array, b: Array, axes: Array, side: Array, on: Array, told: Array
+    ) -> Geodesic:
         zero = jnp.zeros_like(a)
         none = Geodesic(zero, zero, zero[0], zero[0], ~on)
-        arguments = (a, b, axes, side, on, self.tried)
+        arguments = (a, b, axes, side, on, self.tried, told)
         solve = functools.partial(ellipsoid_block, hurried=self._hurried)
         found, self.tried = jax.lax.cond(
             jnp.any(on), solve, lambda *_: (none, self.tried), *arguments
@@ -438,9 +485,12 @@ class ValuesOnly:
         return found
 
 
-_UNSURE, _UNSURE_NEAR, _NEAR = 0.1, 0.25, 4.0
-"""Squared distances of the line from the centre, in radii, below which both ways are tried: the
-second where an end is nearer to the centre than the third."""
+_TWO, _UNSURE = 1.2, 0.35
+"""Either valley of an ellipsoid may have the shorter string up to these shares of the evolute's
+size and of the distance from the centre to the valley (`_slipping`)."""
+_CENTRAL, _NEAR = (0.1, 0.25), 4.0
+"""Among other surfaces, up to these squared distances of the line from the centre, in radii: the
+second where the square of an end's distance is below the last."""
 
 
 def _fit(mask: Array, like: Array) -> Array:
