@@ -156,6 +156,11 @@ def test_drawing(model, tmp_path):
     (axes,) = figure.axes
     drawn = {line.get_label() for line in axes.get_lines()}
     assert set(model.muscle_names) <= drawn
+    # What lies outside is left out, and so are axes that reach out.
+    low, high = np.transpose([axes.get_xlim(), axes.get_ylim(), axes.get_zlim()])
+    for line in axes.get_lines():
+        points = np.transpose(line.get_data_3d())
+        assert np.all((points >= low) & (points <= high))
     viz.save(figure, tmp_path / "paths.png")
     assert (tmp_path / "paths.png").stat().st_size > 10_000
     some = viz.muscle_paths(model, Q, muscles=["round"], surfaces=False)

@@ -16,6 +16,7 @@ from ._style import GREY, PALETTE, new_figure, styled
 
 _BONE = "#b5b5b5"
 _SURFACE = "#8fa3ad"
+_DASHES = ("-", (0, (3, 1)), (0, (1, 1)))
 _AXES = ("#a83232", "#2e7d32", "#2f4f9e")
 
 
@@ -33,7 +34,9 @@ def muscle_paths(
     """Paths at pose q in the ground frame (m), over wire frames of the surfaces that are in use.
 
     Grey lines join each body's origin to its parent's and to its centre of mass (dot); `frames`
-    draws the bodies' own axes (x red, y green, z blue). `muscles` picks some units by name.
+    draws the bodies' own axes (x red, y green, z blue). `muscles` picks some units by name. The
+    picture is as large as the paths, their surfaces and the bodies that carry them; what lies
+    outside is left out.
     `view` is elevation and azimuth in degrees about the axis along which gravity acts; (0, 0)
     looks against z at a model that stands along y.
     """
@@ -41,42 +44,58 @@ def muscle_paths(
     units = [model.muscle_index(name) for name in chosen]
     figure = new_figure((6.5, 5.2))
     ax: Any = figure.add_subplot(projection="3d")
+    ax.computed_zorder = False  # paths in front of the surfaces that they lie on
     lines = path_polylines(model, q)
     poses = np.asarray(body_transforms(model, jnp.asarray(q, dtype=float)))
     drawn = [lines[name] for name in chosen]
-    places = _bodies(ax, model, poses, frames)
     if surfaces:
         used = {wrap.surface for wrap in model.paths.layout.wraps if wrap.unit in units}
-        drawn += [_surface(ax, model, poses, number, drawn) for number in sorted(used)]
+        faint = 0.7 if len(used) < 4 else 0.3
+        drawn += [_surface(ax, model, poses, number, drawn, faint) for number in sorted(used)]
     for k, name in enumerate(chosen):
-        ax.plot(*lines[name].T, color=PALETTE[k % len(PALETTE)], lw=2.0, label=name, zorder=5)
-    _frame(ax, model, np.concatenate([*drawn, places]), view)
+        again, color = divmod(k, len(PALETTE))
+        how = {"color": PALETTE[color], "ls": _DASHES[again % len(_DASHES)]}
+        ax.plot(*lines[name].T, **how, lw=2.0, label=name, zorder=5)
+    layout = model.paths.layout
+    carriers = {
+        layout.bodies[point]
+        for point in range(layout.n_points)
+        if layout.unit_of(point) in units and layout.bodies[point] >= 0
+    }
+    shown = sorted(carriers) if units else range(len(poses))
+    places = poses[list(shown), :3, 3]
+    box = _frame(ax, model, np.concatenate([*drawn, places]), view)
+    _bodies(ax, model, poses, frames, box)
     if chosen:
         columns = min(len(chosen), 5)
-        figure.legend(*ax.get_legend_handles_labels(), loc="outside lower left", ncols=columns)
+        figure.legend(*ax.get_legend_handles_labels(), loc="outside upper left", ncols=columns)
     if title:
         figure.suptitle(title, x=0.01, ha="left", fontsize=9)
     return figure
 
 
-def _bodies(ax: Any, model: Model, poses: np.ndarray, frames: bool) -> np.ndarray:
+def _bodies(ax: Any, model: Model, poses: np.ndarray, frames: bool, box: np.ndarray) -> None:
     """Each body's origin joined to that of the body that carries it, its centre of mass, and
-    its axes; returns the points."""
+    its axes, where they lie within a box (corners)."""
     origins = poses[:, :3, 3]
     centres = np.einsum("bij,bj->bi", poses[:, :3, :3], np.asarray(model.com)) + origins
-    points = np.concatenate([np.zeros((1, 3)), origins, centres])
-    reach = 0.08 * float(np.max(np.ptp(points, axis=0)))
+    reach = 0.05 * float(np.max(np.ptp(box, axis=0)))
+
+    def line(start: np.ndarray, end: np.ndarray, **how: Any) -> None:
+        ends = np.stack([start, end])
+        if np.all((ends >= box[0]) & (ends <= box[1])):
+            ax.plot(*ends.T, **how)
+
+    bone: dict[str, Any] = {"color": _BONE, "lw": 3.0, "zorder": 1}
     for body, pose in enumerate(poses):
         above = _carrier(model, body)
-        start = np.zeros(3) if above < 0 else origins[above]
-        ax.plot(*np.stack([start, origins[body]]).T, color=_BONE, lw=3.0, zorder=1)
+        line(np.zeros(3) if above < 0 else origins[above], origins[body], **bone)
         if body in model.topology.massive:
-            ax.plot(*np.stack([origins[body], centres[body]]).T, color=_BONE, lw=3.0, zorder=1)
-            ax.plot(*centres[body][:, None], "o", color=_BONE, ms=5, zorder=1)
+            line(origins[body], centres[body], **bone)
+            line(centres[body], centres[body], color=_BONE, marker="o", ms=5, zorder=1)
         for k in range(3 * frames):
             tip = origins[body] + reach * pose[:3, k]
-            ax.plot(*np.stack([origins[body], tip]).T, color=_AXES[k], lw=1.0, zorder=2)
-    return points
+            line(origins[body], tip, color=_AXES[k], lw=1.0, zorder=2)
 
 
 def _carrier(model: Model, body: int) -> int:
@@ -94,7 +113,7 @@ def _carrier(model: Model, body: int) -> int:
 
 
 def _surface(
-    ax: Any, model: Model, poses: np.ndarray, number: int, lines: list[np.ndarray]
+    ax: Any, model: Model, poses: np.ndarray, number: int, lines: list[np.ndarray], alpha: float
 ) -> np.ndarray:
     """A wire frame; returns its points. A cylinder without ends is drawn as long as the paths
     reach along it."""
@@ -107,7 +126,7 @@ def _surface(
         height = np.abs((np.concatenate(lines) - centre) @ turned[:, 2]).max()
         size = np.array([size[0], 2.0 * min(height + size[0], 4.0 * size[0]), 0.0])
     x, y, z = np.moveaxis(wire_frame(slot.kind, size) @ turned.T + centre, -1, 0)
-    ax.plot_wireframe(x, y, z, color=_SURFACE, lw=0.5, alpha=0.7, rcount=24, ccount=24)
+    ax.plot_wireframe(x, y, z, color=_SURFACE, lw=0.5, alpha=alpha, rcount=24, ccount=24)
     return np.stack([x, y, z], axis=-1).reshape(-1, 3)
 
 
@@ -129,8 +148,8 @@ def wire_frame(kind: str, size: np.ndarray) -> np.ndarray:
     return np.stack(np.broadcast_arrays(*parts), axis=-1)
 
 
-def _frame(ax: Any, model: Model, points: np.ndarray, view: tuple[float, float]) -> None:
-    """Equal scales, the vertical as gravity has it, and quiet panes."""
+def _frame(ax: Any, model: Model, points: np.ndarray, view: tuple[float, float]) -> np.ndarray:
+    """Equal scales, the vertical as gravity has it, and quiet panes; returns the corners."""
     fall = np.abs(np.asarray(model.gravity))
     up = int(np.argmax(fall)) if np.any(fall) else 1
     ax.view_init(elev=view[0], azim=view[1], vertical_axis="xyz"[up])
@@ -143,5 +162,6 @@ def _frame(ax: Any, model: Model, points: np.ndarray, view: tuple[float, float])
         getattr(ax, f"set_{name}lim")(centre - reach, centre + reach)
         getattr(ax, f"set_{name}label")(f"{name} (m)", color=GREY)
         axis.set_major_locator(MaxNLocator(4))
-    ax.set_box_aspect(half, zoom=1.0)
+    ax.set_box_aspect(tuple(half), zoom=0.95)  # it would write into an array
     ax.tick_params(labelsize=7, pad=0)
+    return np.stack([middle - half, middle + half])
