@@ -172,6 +172,14 @@ def test_reflex_sees_the_muscles(weight):
     assert float(found[1].q[-1, 0]) < float(found[0].q[-1, 0]) - 0.005
 
 
+def test_excitations_in_percent_are_told(weight):
+    """They are held between 0 and 1, but not without a word."""
+    ts = np.linspace(0.0, 0.5, 11)
+    message = r"excitation of muscle 'm' is .* acts as 1: .*percent"
+    with pytest.warns(UserWarning, match=message):
+        eb.simulate(weight, [0.3], [0.0], ts, excitation=Reflex(jnp.asarray(100.0)))
+
+
 def test_without_excitation_muscles_take_no_part(elbow):
     ts = np.linspace(0.0, 0.1, 4)
     bare = elbow.with_muscles([])

@@ -18,6 +18,7 @@ from ._feedback import AbstractFeedback
 from ._muscles import as_drive, start_of_muscles
 from ._options import as_options
 from ._solution import Solution
+from ._wrong_drive import warn_of_percent
 
 
 def simulate(
@@ -133,6 +134,7 @@ def simulate(
     if not bool(solution.succeeded):
         why = explain(solution, model, np.asarray(start), np.asarray(rate), options, drive)
         raise SimulationError(why)
+    warn_of_percent(model, solution)
     return solution
 
 

@@ -1,4 +1,6 @@
-"""Which excitation is not a number, and when."""
+"""Which excitation is not a number, or none between 0 and 1, and when."""
+
+import warnings
 
 import jax.numpy as jnp
 import numpy as np
@@ -6,6 +8,7 @@ import numpy as np
 from ..model import Model
 from ..muscles import HillState
 from ._muscles import Drive
+from ._solution import Solution
 
 
 def why_not_excited(
@@ -37,3 +40,25 @@ def why_not_excited(
                 f"{t + step:.6g} s{others}: what was given as excitation returns it"
             )
     return None
+
+
+_FAR = 2.0
+"""Reflexes and filters may overshoot; beyond this it looks like a mistake of units."""
+
+
+def warn_of_percent(model: Model, solution: Solution) -> None:
+    """What an excitation function returns is held between 0 and 1, as documented; but where it is
+    far beyond, say so."""
+    if solution.excitation is None:
+        return
+    values = np.asarray(solution.excitation)
+    far = np.argwhere(np.nan_to_num(np.abs(values)) > _FAR)
+    if far.size:
+        row, k = far[0]
+        warnings.warn(
+            f"the excitation of muscle {model.muscle_names[k]!r} is {values[row, k]:.6g} at t = "
+            f"{float(solution.ts[row]):.6g} s, and acts as {float(values[row, k] > 0):.0f}: "
+            "excitations go from 0 to 1 (in percent?)",
+            UserWarning,
+            stacklevel=3,
+        )
