@@ -1,5 +1,5 @@
-"""Two surfaces without sides that do not overlap: the shortest string, found whichever of the
-several that pull tight it is."""
+"""Two surfaces that do not overlap: the shortest string, found whichever of the several that pull
+tight it is; and of cylinders with sides the one that passes both on the side that is given."""
 
 import functools
 
@@ -15,14 +15,16 @@ from empbody.paths._effective import sample_strings
 
 STEPS = 512
 _MAKE = {
-    "sphere": lambda name: eb.WrapSphere(name, "ground", 0.02),
-    "cylinder": lambda name: eb.WrapCylinder(name, "ground", 0.02),
+    "sphere": lambda name, side: eb.WrapSphere(name, "ground", 0.02, quadrant=side),
+    "cylinder": lambda name, side: eb.WrapCylinder(name, "ground", 0.02, quadrant=side),
 }
+FREE = ("all", "all")
 
 
 @functools.cache
-def model(kinds):
-    return sliding_string(*(_MAKE[kind](name) for kind, name in zip(kinds, "ab", strict=True)))
+def model(kinds, sides=FREE):
+    both = zip(kinds, "ab", sides, strict=True)
+    return sliding_string(*(_MAKE[kind](name, side) for kind, name, side in both))
 
 
 def scene(rng, kinds):
@@ -46,8 +48,8 @@ def scene(rng, kinds):
             return start, ends, radius, centre, axis
 
 
-def placed(kinds, start, ends, radius, centre, axis):
-    base = model(kinds)
+def placed(kinds, start, ends, radius, centre, axis, sides=FREE):
+    base = model(kinds, sides)
     side = jnp.cross(axis, jnp.array([1.0, 0.0, 0.0]))
     side = side / jnp.linalg.norm(side, axis=1, keepdims=True)
     turned = jnp.stack([side, jnp.cross(axis, side), axis], axis=-1)
@@ -56,14 +58,14 @@ def placed(kinds, start, ends, radius, centre, axis):
 
 
 @functools.cache
-def swept(kinds, count=96):
+def swept(kinds, sides=FREE, count=96):
     rng = np.random.default_rng(3)
-    model(kinds)  # outside of the trace
+    model(kinds, sides)  # outside of the trace
     drawn = [scene(rng, kinds) for _ in range(count)]
     scenes = [jnp.asarray(np.array(x)) for x in zip(*drawn, strict=True)]
 
     def one(*given):
-        arm = placed(kinds, *given)
+        arm = placed(kinds, *given, sides)
 
         def at(q):
             touches = sample_strings(arm, q)[0].touches
@@ -77,6 +79,7 @@ def swept(kinds, count=96):
 
 
 ALIKE = [("cylinder", "cylinder"), ("sphere", "sphere")]
+SIDES = [("+x", "+x"), ("+x", "-x"), ("+x", "all")]
 
 
 @pytest.mark.parametrize("kinds", ALIKE)
@@ -87,6 +90,32 @@ def test_lengths_do_not_jump(kinds):
     # All of this says nothing unless many strings bear on both, and some change sides.
     assert np.mean(on.all(axis=2)) > 0.15
     assert np.sum(np.abs(np.diff(slope, axis=1)) > 5e-3) > 5
+
+
+@pytest.mark.parametrize("sides", SIDES)
+def test_strings_keep_to_the_sides_of_two_cylinders(sides):
+    """Whichever of them alone would make the string longer."""
+    scenes, (length, slope, on, converged) = swept(("cylinder", "cylinder"), sides)
+    assert np.max(unexplained(length, slope)) < 1e-6
+    assert np.all(converged | ~on)
+    assert np.mean(on.all(axis=2)) > 0.3
+    # The string over the one alone, or without sides, is never longer.
+    free = swept(("cylinder", "cylinder"))[1][0]
+    assert np.all(length > free - 1e-9)
+    assert np.mean(length > free + 1e-4) > 0.2
+    # Chains that are laid past each on its side and pulled tight: mostly the same string. Where a
+    # side lets go of a line far off, it is shorter.
+    if "all" not in sides:
+        start, ends, radius, centre, axis = (x[:32] for x in scenes)
+        side = np.cross(axis, [1.0, 0.0, 0.0])
+        side /= np.linalg.norm(side, axis=2)[..., None]
+        side *= np.array([1.0 if name == "+x" else -1.0 for name in sides])[:, None]
+        for q in (0, STEPS - 1):
+            end = ends[:, 0] + q / (STEPS - 1) * (ends[:, 1] - ends[:, 0])
+            chain = laid(start, end, centre + 2.5 * radius[..., None] * side)
+            found = pulled_tight(chain, radius, centre, axis)
+            assert np.all(length[:32, q] < found + 5e-4)
+            assert np.quantile(np.abs(found - length[:32, q]), 0.75) < 5e-4
 
 
 @pytest.mark.parametrize("kinds", ALIKE)
@@ -105,14 +134,16 @@ def test_no_way_past_both_is_shorter(kinds):
         assert np.quantile(np.abs(found - length[:, q]), 0.9) < 5e-4
 
 
-@pytest.mark.parametrize("kinds", ALIKE)
-def test_derivatives_are_of_the_string_that_is_found(kinds):
-    scenes, (_, slope, *_) = swept(kinds)
+@pytest.mark.parametrize(
+    ("kinds", "sides"), [*((kinds, FREE) for kinds in ALIKE), (ALIKE[0], SIDES[1])]
+)
+def test_derivatives_are_of_the_string_that_is_found(kinds, sides):
+    scenes, (_, slope, *_) = swept(kinds, sides)
     some = np.arange(STEPS * len(slope))[::97]
     which, step = some // STEPS, some % STEPS
 
     def slopes(q, *given):
-        return autodiff.moment_arms(placed(kinds, *given), q)[0, 0]
+        return autodiff.moment_arms(placed(kinds, *given, sides), q)[0, 0]
 
     given = [jnp.asarray(x)[which] for x in scenes]
     found = jax.jit(jax.vmap(slopes))(jnp.asarray(step / (STEPS - 1))[:, None], *given)
@@ -120,22 +151,39 @@ def test_derivatives_are_of_the_string_that_is_found(kinds):
     np.testing.assert_allclose(found, slope[which, step], rtol=0.0, atol=5e-8)
 
 
-def shortest_chain(start, end, radius, centre, axis, links=48, rounds=2500):
+def laid(start, end, past, links=48):
+    """Chains over two places, whichever comes first along x."""
+    order = np.argsort(past[:, :, 0], axis=1)
+    past = np.take_along_axis(past, order[..., None], axis=1)
+    corners = np.concatenate([start[:, None], past, end[:, None]], axis=1)
+    at = np.linspace(0, 3, links + 1)
+    piece = np.minimum(at.astype(int), 2)
+    part = (at - piece)[:, None]
+    return corners[:, piece] * (1 - part) + corners[:, piece + 1] * part
+
+
+def pulled_tight(x, radius, centre, axis, rounds=2500):
+    """(scenes,): length of chains, each link drawn between its neighbours and pushed out of the
+    surfaces."""
+    for _ in range(rounds):
+        x[:, 1:-1] = 0.5 * x[:, 1:-1] + 0.25 * (x[:, 2:] + x[:, :-2])
+        for k in range(2):
+            away = x - centre[:, None, k]
+            along = np.sum(away * axis[:, None, k], axis=-1, keepdims=True)
+            away = away - along * axis[:, None, k]
+            reach = np.linalg.norm(away, axis=-1, keepdims=True)
+            lift = np.maximum(radius[:, None, k, None] / reach - 1.0, 0.0)
+            lift[:, [0, -1]] = 0.0
+            x = x + lift * away
+    return np.linalg.norm(np.diff(x, axis=1), axis=-1).sum(axis=1)
+
+
+def shortest_chain(start, end, radius, centre, axis, links=48):
     """(scenes,): least length of chains that begin on six sides of the line."""
     t = np.linspace(0, 1, links + 1)[:, None]
     best = np.full(len(start), np.inf)
     for angle in np.arange(6) * np.pi / 3:
         side = 0.05 * np.array([0, np.cos(angle), np.sin(angle)])
         x = start[:, None] + t * (end - start)[:, None] + np.sin(np.pi * t) * side
-        for _ in range(rounds):
-            x[:, 1:-1] = 0.5 * x[:, 1:-1] + 0.25 * (x[:, 2:] + x[:, :-2])
-            for k in range(2):
-                away = x - centre[:, None, k]
-                along = np.sum(away * axis[:, None, k], axis=-1, keepdims=True)
-                away = away - along * axis[:, None, k]
-                reach = np.linalg.norm(away, axis=-1, keepdims=True)
-                lift = np.maximum(radius[:, None, k, None] / reach - 1.0, 0.0)
-                lift[:, [0, -1]] = 0.0
-                x = x + lift * away
-        best = np.minimum(best, np.linalg.norm(np.diff(x, axis=1), axis=-1).sum(axis=1))
+        best = np.minimum(best, pulled_tight(x, radius, centre, axis))
     return best

@@ -17,6 +17,7 @@ from ._block_seats import Line, holding, joining, trying
 from ._crowd import seats_of
 from ._geodesic import Tried
 from ._given import Given
+from ._keeping import keeping
 from ._plan import Plan
 from ._remainder import Left
 from ._rounds import Problem, Row, Settling, rows_of, solve_contacts
@@ -93,17 +94,23 @@ def _together(block: Block, found: Found) -> Found:
     borne = lax.empty((Line.count, room + 1), jnp.int32)
     borne, m = poses.in_turn(0, number, note, (borne, none))
     borne, holds = holding(block, found, seats, borne, m)
-    borne, depths = joining(block, found, seats, borne, m, holds)
+    keeps = keeping(block)
+    borne, depths = joining(block, found, seats, borne, m, holds, keeps)
     borne = trying(block, found, seats, borne, m, depths)
     second, rows = found.second, found.rows
     met, n = meetings(block, borne, m)
     for mixture in mixtures(block.plan, block.sided):
-        on, second, rows = _balanced(block, met, n, mixture, (on, second, rows))
+        on, second, rows = _balanced(block, met, n, mixture, keeps, (on, second, rows))
     return Found(on, second, rows, found.share)
 
 
 def _balanced(
-    block: Block, met: Array, n: Index, mixture: Mixture, tables: tuple[Array, Array, Array]
+    block: Block,
+    met: Array,
+    n: Index,
+    mixture: Mixture,
+    keeps: Array,
+    tables: tuple[Array, Array, Array],
 ) -> tuple[Array, Array, Array]:
     """Contacts with those that meet solved together."""
     _, second, rows = tables
@@ -119,7 +126,7 @@ def _balanced(
 
     answers = refilled(
         n,
-        lambda t: _joined(block, rows, second, met, entry(tasks, t), mixture),
+        lambda t: _joined(block, rows, second, keeps, met, entry(tasks, t), mixture),
         lambda state: state[1].goes_on(),
         lambda state: (state[0], state[1].again(state[0], _one_by_one, mixture.free)),
         end,
@@ -169,6 +176,7 @@ def _joined(
     block: Block,
     rows: Array,
     second: Array,
+    keeps: Array,
     met: Array,
     task: Int[Array, " 4"],
     mixture: Mixture,
@@ -179,22 +187,26 @@ def _joined(
     own, meeting = task[Task.seat], entry(met, task[Task.meeting])
     row, bits, pose = meeting[:count], meeting[Meeting.bits], meeting[Meeting.pose]
 
-    def seat(_: None, slot: Array) -> tuple[None, Given]:
-        return None, block.given(jnp.maximum(slot, 0), pose, mixture.kinds).given
+    def seat(_: None, slot: Array) -> tuple[None, tuple[Given, Array]]:
+        slot = jnp.maximum(slot, 0)
+        given = block.given(slot, pose, mixture.kinds).given
+        return None, (given, given.kept & (take(keeps, slot, pose) > 0.5))
 
-    _, seats = lax.scan(seat, None, row)
+    _, (seats, kept) = lax.scan(seat, None, row)
     seats = jax.tree.map(lambda x: jnp.moveaxis(x, 0, -2), seats)
     bearer = jnp.where(own > 0, row[1], row[0])
     turned = take(second, bearer, pose)[0] > 0.5
     holds = (bits & jnp.asarray([1, 2, 4][:count], jnp.int32)) > 0
-    way = jnp.where(jnp.arange(count) == own, turned, holds)[:, None]
+    here = jnp.arange(count) == own
+    way = jnp.where(here, turned, holds)[:, None] | kept
+    holds = (holds & ~here)[:, None]
     wanted = seats.usable & (row >= 0)[:, None]
     tried = Tried.nothing(wanted, block.dtype)
     alone = take(rows, bearer, pose)[: Row.long]
     ends = seats.begins[:, 0], seats.ends[:, 0]
     tries = (task[Task.back] & jnp.asarray([1, 2, 4][:count], jnp.int32))[:, None] > 0
     left = seats.left(way.astype(jnp.int32))
-    problem = Problem(seats, left, way, tries, wanted, True, alone, own[None, None], *ends)
+    problem = Problem(seats, left, way, holds, tries, wanted, True, alone, own[None, None], *ends)
     if mixture.free or mixture.turns:
         # Few have a choice of ways.
         turns = jnp.any(seats.surfaces.firm & wanted) | jnp.any(tries)

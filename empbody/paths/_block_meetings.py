@@ -11,7 +11,7 @@ from jaxtyping import Array, Int
 
 from ..native import side_by_side
 from ._block import Block, Kinds
-from ._block_seats import Line
+from ._block_seats import Line, may_try
 from ._crowd import without_third
 from ._plan import Plan
 from ._tables import Index, counted, entry, known, put_entry, take
@@ -31,14 +31,11 @@ class Mixture(NamedTuple):
     the kinds of the string; and one more for strings over three surfaces."""
     seats: int
     free: bool
-    """Whether nothing but the string's own length may say where it lies, on some stretch."""
+    """Whether the string's own length may say where it lies, on some stretch."""
     turns: bool
     """Whether there are cylinders with two ways."""
-
-    @property
-    def tries(self) -> bool:
-        """Whether strings may be begun the other way round as well."""
-        return self.free and self.seats == 2
+    tries: bool
+    """Whether strings may be begun the other way round as well."""
 
 
 _THREE = len(_COSTLY) + 1
@@ -58,7 +55,8 @@ def mixtures(plan: Plan, sided: np.ndarray) -> list[Mixture]:
         ]
         free = any(not (sided[group] | (kinds[group] == "torus")).any() for group in groups)
         turns = any((~sided[group] & (kinds[group] == "cylinder")).any() for group in groups)
-        return Mixture(known, number, seats, free, turns)
+        tries = seats == 2 and any(may_try(plan, sided, tuple(group)) for group in groups)
+        return Mixture(known, number, seats, free or tries, turns, tries)
 
     cheap = tuple(kind for kind in every if kind not in _COSTLY)
     out = [mixture(cheap, 0, 2)] if cheap else []

@@ -11,6 +11,8 @@ from ..native import side_by_side
 from ._block import Block, Found
 from ._crowd import holding_depth, may_join
 from ._held import Alone, hold
+from ._keeping import keepers
+from ._plan import Plan
 from ._rounds import Row
 from ._tables import Index, counted, entry, known, known_of, put, put_entry, take
 
@@ -103,7 +105,13 @@ def holding(
 
 
 def joining(
-    block: Block, found: Found, seats: np.ndarray, borne: Array, m: Index, holds: Array
+    block: Block,
+    found: Found,
+    seats: np.ndarray,
+    borne: Array,
+    m: Index,
+    holds: Array,
+    keeps: Array,
 ) -> tuple[Array, Array]:
     """Those that are borne, with who joins; and how much longer that makes the string, ahead
     and behind."""
@@ -131,12 +139,16 @@ def joining(
         surfaces, slot = block.slot(k, pose)
         touch = take(found.rows, bearer, pose)
         p, q = touch[Row.p, None], touch[Row.q, None]
+        turn = jnp.zeros_like(slot.begin)
+        if len(keepers(block.plan, block.sided)):
+            kept = take(keeps, k, pose)[0] > 0.5
+            turn = lax.cond(kept, lambda: block.given(k, pose).given.keeping, lambda: turn)
         pieces = (
             jnp.concatenate([slot.begin[:, None], q], axis=1),
             jnp.concatenate([p, slot.end[:, None]], axis=1),
         )
         a, b = surfaces.local(slot.begin), surfaces.local(slot.end)
-        depth = surfaces.excess(*pieces, surfaces.share(a, b))
+        depth = surfaces.excess(*pieces, surfaces.share(a, b), turn)
         touches = take(found.on, k, pose) > 0.5
         may = may_join(surfaces, slot.begin, slot.end, touches)
         may = may & block.usable(k, surfaces, slot, a, b)
@@ -164,16 +176,26 @@ def joining(
     return counted(0, n, join, (borne, best))
 
 
+def may_try(plan: Plan, sided: np.ndarray, group: tuple[int, ...]) -> bool:
+    """Whether strings over a stretch's surfaces may be begun the other way round: two, of which
+    one at least has no side, and the other none either or is a cylinder, which keeps to it."""
+    kinds, own = np.asarray(plan.kinds)[list(group)], sided[list(group)]
+    return (
+        len(group) == 2
+        and not own.all()
+        and bool(np.all(np.where(own, kinds == "cylinder", kinds != "torus")))
+    )
+
+
 def trying(
     block: Block, found: Found, seats: np.ndarray, borne: Array, m: Index, depths: Array
 ) -> Array:
-    """Those that are borne by two surfaces without sides, with who is worth a try the other way
+    """Those that are borne by two surfaces, with who has no side and is worth a try the other way
     round: if that is not much longer than the detour over the other surface. 4 stands for
     tries that begin with the one that joins, which lead elsewhere if a string may slip."""
     none = jnp.zeros((), jnp.int32)
-    kinds = np.asarray(block.plan.kinds)
-    may, slips = ~block.sided & (kinds != "torus"), kinds != "cylinder"
-    pairs = np.array([len(group) == 2 and may[list(group)].all() for group in block.plan.crowded])
+    free, slips = ~block.sided, np.asarray(block.plan.kinds) != "cylinder"
+    pairs = np.array([may_try(block.plan, block.sided, group) for group in block.plan.crowded])
     if not pairs.any():
         return borne
 
@@ -201,9 +223,11 @@ def trying(
                 begin = jnp.where(ahead, begin, touch[Row.q])
                 end = jnp.where(ahead, touch[Row.p], end)
             back = surfaces.way_back(surfaces.local(begin), surfaces.local(end))[0]
-            way = way + bit * (back < _CLOSE * depth).astype(jnp.int32)
+            worth = (back < _CLOSE * depth) & (known(free, k) > 0)
+            way = way + bit * worth.astype(jnp.int32)
         both = (way > 0) & (take(found.on, joins, pose)[0] > 0.5)
         both = both & ((known(slips, bearer) > 0) | (known(slips, joins) > 0))
+        both = both & (known(free, bearer) > 0) & (known(free, joins) > 0)
         return put_entry(tries, t, (way + 4 * both)[None])
 
     tries = side_by_side(n, look, lax.empty((1, borne.shape[1]), jnp.int32))

@@ -82,17 +82,27 @@ def bears(
 
 
 def detour(
-    a: Float[Array, "3 ..."], b: Float[Array, "3 ..."], radius: Float[Array, "..."]
+    a: Float[Array, "3 ..."],
+    b: Float[Array, "3 ..."],
+    radius: Float[Array, "..."],
+    turn: Float[Array, "3 ..."],
 ) -> tuple[Bool[Array, "..."], Float[Array, "..."]]:
-    """Whether a string from a to b, the shorter way, touches the circle; and how much longer
-    than the straight line it then is. Values only."""
+    """Whether a string from a to b touches the circle; and how much longer than the straight line
+    it then is. Values only.
+
+    It takes the shorter way, unless `turn` is not zero: then it turns about that axis, be it the
+    longer way; but a circle beside which both ends lie, within 60 degrees, is in nobody's way."""
     square, product = radius * radius, dot(a, b)
-    ta, tb = safe_sqrt(dot(a, a) - square, 0.0), safe_sqrt(dot(b, b) - square, 0.0)
-    turned = length(cross(a, b))
+    square_a, square_b = dot(a, a), dot(b, b)
+    ta, tb = safe_sqrt(square_a - square, 0.0), safe_sqrt(square_b - square, 0.0)
+    normal = cross(a, b)
+    longer = (dot(turn, normal) < 0.0) & (2.0 * product < safe_sqrt(square_a * square_b, 0.0))
+    turned = jnp.where(longer, -1.0, 1.0) * length(normal)
     # The angle on the circle is that between a and b less those of the two tangents.
     cosine, sine = square - ta * tb, radius * (ta + tb)
     angle = jnp.arctan2(turned * cosine - product * sine, product * cosine + turned * sine)
-    on = bears(a, b, radius, jnp.zeros_like(a))
+    angle = jnp.where(longer & (angle < 0.0), angle + 2.0 * jnp.pi, angle)
+    on = bears(a, b, radius, jnp.where(longer[None], turn, 0.0))
     return on, ta + tb + radius * angle - length(b - a)
 
 

@@ -98,13 +98,13 @@ def _contacts_by_blocks(plan: Plan, given: Slot) -> Float[Array, "13 ns lanes"]:
     surfaces = placed_surfaces(plan, centre, rotation, size, half)
     usable = _usable(plan, surfaces, begins, ends, exists)
     a, b = surfaces.local(begins), surfaces.local(ends)
-    plain, other, turned, first, second, unsure, third = surfaces.ways(a, b)
+    plain, other, turned, first, second, unsure, third, kept = surfaces.ways(a, b)
     touch = first & surfaces.touch(a, b, plain)
     wanted = jnp.stack([usable & x for x in (touch, second, third)], axis=1)
     n, _, lanes = wanted.shape
     # Which kind a picked surface is depends on the pose, so rows say nothing any more.
     loose = dataclasses.replace(surfaces, rows=())
-    pick = picker(Given(loose, begins, ends, usable, plain.scale, other, turned))
+    pick = picker(Given(loose, begins, ends, usable, plain.scale, other, turned, kept))
     seats = SEATS if plan.crowded else 1
     stretches = len(plan.crowded) * lanes
     block = min(block_size(stretches), TOGETHER) if plan.crowded else block_size(wanted.size)

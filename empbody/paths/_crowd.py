@@ -11,13 +11,15 @@ length stays continuous.
 from collections.abc import Callable
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from ._compact import on_those, work_list
-from ._given import WAYS, Given
+from ._given import THIRD, WAYS, Given
 from ._held import Alone, hold
+from ._keeping import clear
 from ._plan import Plan
 from ._rounds import Row, Table
 from ._surfaces import Surfaces, choose
@@ -52,9 +54,9 @@ def joining(
     seats, lanes = seats_of(plan), rows.shape[-1]
     longest = _longest(seats, rows)
     flat = longest.reshape(-1)
-    none = jnp.full((5, flat.shape[0]), -1, jnp.int32)
+    none = jnp.full((6, flat.shape[0]), -1, jnp.int32)
     numbers = jnp.arange(flat.shape[0], dtype=jnp.int32)
-    ahead, bearer, behind, early, late = on_those(
+    ahead, bearer, behind, early, own_way, late = on_those(
         lambda which: _joins(seats, pick, rows, second, flat, which), flat >= 0, none, numbers
     )
     joined = (ahead >= 0) | (behind >= 0)
@@ -63,8 +65,7 @@ def joining(
     # A side holds the string on the surface that bears it, or in the way of that one.
     lane = order % lanes
     slots = jnp.stack([ahead[order], bearer[order], behind[order]])
-    way = second.at[slots[1], lane].get(mode="promise_in_bounds").astype(jnp.int32)
-    way = jnp.stack([early[order], way, late[order]])
+    way = jnp.stack([early[order], own_way[order], late[order]])
     which = jnp.where(slots < 0, -1, (WAYS * slots + way) * lanes + lane[None])
     # Only the longest stays; those that join are put in again.
     own = _stretch_of(plan)
@@ -170,8 +171,9 @@ def _joins(
     longest: Array,
     which: Array,
 ) -> Array:
-    """(5, items): slots that join ahead of the bearer, the bearer, and behind it, -1 if there
-    are none; and whether those ahead and behind hold the string."""
+    """(6, items): slots that join ahead of the bearer, the bearer, and behind it, -1 if there
+    are none; and their ways: second for those that hold the string, third for those that keep it
+    on their side (`_keeping`)."""
     lanes = rows.shape[-1]
     row, lane = which // lanes, which % lanes
     slots = jnp.asarray(seats.T, jnp.int32)[:, row]
@@ -186,7 +188,9 @@ def _joins(
     shape = there.begins.shape
     p, q = (jnp.broadcast_to(contact[x][:, None], shape) for x in (Row.p, Row.q))
     pieces = jnp.stack([there.begins, q], axis=1), jnp.stack([p, there.ends], axis=1)
-    excess = jnp.where(usable[None], there.surfaces.excess(*pieces, there.share), -1.0)
+    kept = there.kept & _clear(there, slots)
+    turn = jnp.where(kept[None], there.keeping, 0.0)
+    excess = jnp.where(usable[None], there.surfaces.excess(*pieces, there.share, turn), -1.0)
     instead = holding_depth(holds, slots == longest[which][None], excess.dtype)
     excess = jnp.where((holds == 0)[None], excess, instead)
     early, late = excess[0], excess[1]
@@ -200,7 +204,33 @@ def _joins(
         seat, most = jnp.where(more, slots[k][None], seat), jnp.where(more, depth[:, k], most)
         ways = jnp.where(more, jnp.abs(holds[k])[None], ways)
     seat, ways = without_third(seat, ways, bearer == longest[which])
-    return jnp.stack([seat[0], bearer, seat[1], ways[0], ways[1]])
+
+    def keeps(slot: Array) -> Array:
+        return jnp.any(kept & (slots == slot[None]), axis=0)
+
+    turned = second.at[bearer, lane].get(mode="promise_in_bounds")
+    own = jnp.where(keeps(bearer), THIRD, turned.astype(jnp.int32))
+    ways = [jnp.where((w == 0) & keeps(x), THIRD, w) for w, x in zip(ways, seat, strict=True)]
+    return jnp.stack([seat[0], bearer, seat[1], ways[0], own, ways[1]])
+
+
+def _clear(seats: Given, slots: Int[Array, "seats items"]) -> Bool[Array, "seats items"]:
+    """Seats that are clear of all others on their stretch, if they are cylinders."""
+
+    def of(k: int) -> Surfaces:
+        pick = lambda x: x[..., k : k + 1, :] if x.shape[-2] > 1 else x  # noqa: E731
+        return jax.tree.map(pick, seats.surfaces)
+
+    def alone(k: int) -> Bool[Array, "1 items"]:
+        begin, end = (x[:, k : k + 1] for x in (seats.begins, seats.ends))
+        out = jnp.ones_like(slots[:1], dtype=bool)
+        for other in range(slots.shape[0]):
+            if other != k:
+                apart = clear(of(k), of(other), begin, end)
+                out = out & (apart | (slots[other : other + 1] < 0))
+        return out
+
+    return jnp.concatenate([alone(k) for k in range(slots.shape[0])])
 
 
 def _holding(

@@ -65,6 +65,13 @@ class Given(eqx.Module):
     """What is left in the second."""
     turned: Float[Array, "3 *batch"]
     """Axis about which the string turns in the third, where as much is left as in the first."""
+    kept: Bool[Array, "*batch"]
+    """Whether it is the second way also among other surfaces (`Ways`)."""
+
+    @property
+    def keeping(self) -> Float[Array, "3 *batch"]:
+        """Axis about which the string must turn, where it is kept; else zero."""
+        return jnp.where(self.kept[None], self.other.turn, 0.0)
 
     def left(self, way: Int[Array, "*batch"]) -> Left:
         """What is left in the first (0), second (1) or third way (2)."""

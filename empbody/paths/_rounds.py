@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float, Int
 from ._circle import plane_normal
 from ._compact import by_blocks
 from ._geodesic import Tried
-from ._given import SECOND, WAYS, Given
+from ._given import SECOND, THIRD, WAYS, Given
 from ._remainder import Left, apart
 from ._surfaces import Contact, Kernels, ValuesOnly, choose, string_length
 from ._vectors import dot, length
@@ -73,7 +73,10 @@ def solve_table(
         second = way == SECOND
         seats = pick(slot, lane)
         wanted = seats.usable & there
-        left = seats.left(way)
+        # Of linked ones the third is that of surfaces that keep to their side.
+        holds = second & table.linked
+        second = second | ((way == THIRD) & table.linked)
+        left = seats.left(jnp.where(second, SECOND, way))
         if slot.shape[0] == 1:
             tried = Tried.nothing(wanted, seats.begins.dtype)
             found, _ = solve_contacts(seats, seats.begins, seats.ends, left, wanted, tried)
@@ -82,7 +85,8 @@ def solve_table(
             tried = Tried.nothing(wanted, seats.begins.dtype)
             ends = seats.begins[:, 1], seats.ends[:, 1]
             no = jnp.zeros_like(wanted)
-            problem = Problem(seats, left, second, no, wanted, table.linked, rows, 1, *ends)
+            holds = holds.at[1].set(False)
+            problem = Problem(seats, left, second, holds, no, wanted, table.linked, rows, 1, *ends)
             problem = problem.trying(no)
             second, found = problem.second, settle(problem, solve_contacts, tried)
         rows = rows_of(seats, slot, found)
@@ -173,6 +177,8 @@ class Problem(NamedTuple):
     left: Left
     second: Bool[Array, "seats *batch"]
     """Whether that is of the second way."""
+    holds: Bool[Array, "seats *batch"]
+    """Whether it holds the string that another one bears (see `_held`)."""
     tries: Bool[Array, "seats *batch"]
     """Whether a way is only tried."""
     wanted: Bool[Array, "seats *batch"]
@@ -203,7 +209,7 @@ class Problem(NamedTuple):
 
     def held(self) -> Bool[Array, "*batch"]:
         """Whether another one than the bearer holds the string (see `_held`)."""
-        return jnp.any(self._sided & ~self.bears, axis=0)
+        return jnp.any(self.holds, axis=0)
 
     def pinned(self) -> Bool[Array, "*batch"]:
         """Whether a side or a torus holds the string, so that it need not be shortest."""

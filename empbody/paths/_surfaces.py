@@ -76,6 +76,10 @@ class Ways(NamedTuple):
     unsure: Bool[Array, "*batch"]
     """Whether it is the other way round, and nothing is held."""
     third: Bool[Array, "*batch"]
+    kept: Bool[Array, "*batch"]
+    """Whether the side of a cylinder holds the string whatever else that meets: in the second way.
+    From anything round a string may slip when others move it, so there a side only counts while
+    the surface has the string to itself."""
 
 
 class _Valleys(NamedTuple):
@@ -159,11 +163,11 @@ class Surfaces(eqx.Module):
         no = jnp.zeros_like(share, dtype=bool)
         plain = Left(nothing, share, nothing, no)
         if "side" not in self.has and "ellipsoid" not in self.has:
-            return Ways(plain, plain, nothing, ~no, no, no, no)
+            return Ways(plain, plain, nothing, ~no, no, no, no, no)
         grip = hook(ra, rb, self.side, self.cylinder, self.ellipsoid, outside)
         against, turn, firm = grip.against, grip.turn, grip.grip
         turned = jnp.where(against, 1.0, -1.0)[None] * turn
-        other, held, unsure, third = plain, no, no, no
+        other, held, unsure, third, kept = plain, no, no, no, no
         if "ellipsoid" in self.has:
             valleys = self._valleys(ra, rb, outside, share)
             over = _Valleys(against, turn, turned, jnp.ones_like(firm), no)
@@ -176,10 +180,11 @@ class Surfaces(eqx.Module):
             # The less it holds, the nearer it is to the straight line. Not so where an end is
             # inside: it must stay on the outside of what is left, and keeps to its side.
             other = Left((1.0 - firm * between)[None] * grip.foot, scale, turn, ~no)
-            held = (scale > next_to_nothing(scale)) & ~self.torus & against & ~self.sideless
+            sided = (scale > next_to_nothing(scale)) & ~self.torus & ~self.sideless
+            held, kept = sided & against, sided & self.cylinder
         other = choose(unsure, plain._replace(turn=turned), other)
         first = ~(self.ellipsoid & held & (firm >= 1.0) & (outside >= 1.0))
-        return Ways(plain, other, turned, first, held | unsure, unsure, third)
+        return Ways(plain, other, turned, first, held | unsure, unsure, third, kept)
 
     def _valleys(self, ra: Array, rb: Array, outside: Array, share: Array) -> "_Valleys":
         """Ways round an ellipsoid."""
@@ -316,9 +321,10 @@ class Surfaces(eqx.Module):
         begins: Float[Array, "3 k *batch"],
         ends: Float[Array, "3 k *batch"],
         scale: Float[Array, "*batch"],
+        turn: Float[Array, "3 *batch"],
     ) -> Float[Array, "k *batch"]:
         """Roughly how much longer each makes k straight pieces (ends in the ground frame, m);
-        negative where they do not meet.
+        negative where they do not meet. `turn` as in `Left`.
 
         Ellipsoids are taken as round, and a torus always comes first: this only ranks them.
         """
@@ -330,7 +336,7 @@ class Surfaces(eqx.Module):
 
         wide = jax.tree.map(repeat, self)
         a, b = wide.local(begins), wide.local(ends)
-        on, longer = detour(wide.round(a), wide.round(b), scale[None])
+        on, longer = detour(wide.round(a), wide.round(b), scale[None], turn[:, None])
         longer = jnp.where(wide.torus, 1.0, longer * wide.size[0])
         return jnp.where(wide._or_torus(a, b, on), longer, -1.0)
 
