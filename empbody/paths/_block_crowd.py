@@ -206,7 +206,8 @@ def _joined(
     ends = seats.begins[:, 0], seats.ends[:, 0]
     tries = (task[Task.back] & jnp.asarray([1, 2, 4][:count], jnp.int32))[:, None] > 0
     left = seats.left(way.astype(jnp.int32))
-    problem = Problem(seats, left, way, holds, tries, wanted, True, alone, own[None, None], *ends)
+    state = way, holds, kept, tries, wanted, True
+    problem = Problem(seats, left, *state, alone, own[None, None], *ends)
     if mixture.free or mixture.turns:
         # Few have a choice of ways.
         turns = jnp.any(seats.surfaces.firm & wanted) | jnp.any(tries)

@@ -74,8 +74,8 @@ def solve_table(
         seats = pick(slot, lane)
         wanted = seats.usable & there
         # Of linked ones the third is that of surfaces that keep to their side.
-        holds = second & table.linked
-        second = second | ((way == THIRD) & table.linked)
+        holds, kept = second & table.linked, (way == THIRD) & table.linked
+        second = second | kept
         left = seats.left(jnp.where(second, SECOND, way))
         if slot.shape[0] == 1:
             tried = Tried.nothing(wanted, seats.begins.dtype)
@@ -86,7 +86,8 @@ def solve_table(
             ends = seats.begins[:, 1], seats.ends[:, 1]
             no = jnp.zeros_like(wanted)
             holds = holds.at[1].set(False)
-            problem = Problem(seats, left, second, holds, no, wanted, table.linked, rows, 1, *ends)
+            state = second, holds, kept, no, wanted, table.linked
+            problem = Problem(seats, left, *state, rows, 1, *ends)
             problem = problem.trying(no)
             second, found = problem.second, settle(problem, solve_contacts, tried)
         rows = rows_of(seats, slot, found)
@@ -179,6 +180,8 @@ class Problem(NamedTuple):
     """Whether that is of the second way."""
     holds: Bool[Array, "seats *batch"]
     """Whether it holds the string that another one bears (see `_held`)."""
+    kept: Bool[Array, "seats *batch"]
+    """Whether it keeps the string on its side (see `_keeping`)."""
     tries: Bool[Array, "seats *batch"]
     """Whether a way is only tried."""
     wanted: Bool[Array, "seats *batch"]
@@ -212,8 +215,9 @@ class Problem(NamedTuple):
         return jnp.any(self.holds, axis=0)
 
     def pinned(self) -> Bool[Array, "*batch"]:
-        """Whether a side or a torus holds the string, so that it need not be shortest."""
-        return jnp.any(self._sided | (self.seats.surfaces.torus & self.wanted), axis=0)
+        """Whether a side or a torus holds the string, so that it need not be shortest; one that is
+        kept on the side of a cylinder is the shortest of those."""
+        return jnp.any((self._sided & ~self.kept) | (self.seats.surfaces.torus & self.wanted), axis=0)
 
     def trying(self, tries: Bool[Array, "seats *batch"]) -> "Problem":
         """With some seats the other way round than the string would take them: which way is
