@@ -118,6 +118,17 @@ def test_strings_keep_to_the_sides_of_two_cylinders(sides):
             assert np.quantile(np.abs(found - length[:32, q]), 0.75) < 5e-4
 
 
+def test_a_ball_beside_a_cylinder_that_keeps_to_its_side():
+    """The shortest of the strings that pass the cylinder there; rounds over both may not settle on
+    others, nor find no balance at all."""
+    _, (length, slope, on, converged) = swept(("cylinder", "sphere"), ("+x", "all"))
+    jump = np.max(unexplained(length, slope), axis=1)
+    assert np.sum(jump > 1e-6) <= 6
+    assert jump.max() < 2e-4
+    assert np.mean(on.all(axis=2)) > 0.2
+    assert np.all(converged | ~on)
+
+
 @pytest.mark.parametrize("kinds", ALIKE)
 def test_no_way_past_both_is_shorter(kinds):
     """Chains of points that were pulled tight from many sides, pushed out of the surfaces."""

@@ -23,6 +23,7 @@ from ._remainder import Left
 from ._rounds import Problem, Row, Settling, rows_of, solve_contacts
 from ._surfaces import Contact
 from ._tables import Index, Poses, entry, known, put, put_entry, take
+from ._vectors import length
 
 
 def block_contacts(plan: Plan, slots: Slot, count: Index) -> Float[Array, "13 ns poses"]:
@@ -216,28 +217,41 @@ def _joined(
 
 
 def _one_by_one(
-    seats: Given, begins: Array, ends: Array, left: Left, wanted: Array, tried: Tried
+    seats: Given,
+    begins: Array,
+    ends: Array,
+    left: Left,
+    wanted: Array,
+    tried: Tried,
+    reach: Array | None,
 ) -> tuple[Contact, Tried]:
     """`solve_contacts` for one seat after the other, where wanted; each comes from where the
-    one before it has just been found to go."""
+    one before it has just been found to go, but not farther away than that may move it."""
+    free = reach is not None
+    reach = reach if free else jnp.full(wanted.shape, jnp.inf, begins.dtype)
 
     def one(before: tuple, seat: tuple) -> tuple[tuple, tuple[Contact, Tried]]:
-        met, from_ = before
-        given, begins, ends, left, wanted, tried = seat
-        begins = jnp.where(met, from_, begins)
+        met, from_, may = before
+        given, begins, ends, left, wanted, tried, reach = seat
+        moved = from_ - begins
+        if free:
+            far = length(moved)
+            moved = jnp.where(far > may, may / jnp.where(far > may, far, 1.0), 1.0)[None] * moved
+        begins = jnp.where(met, begins + moved, begins)
 
         def solve() -> tuple[Contact, Tried]:
-            return solve_contacts(given, begins, ends, left, wanted, tried, True)
+            return solve_contacts(given, begins, ends, left, wanted, tried, hurried=True)
 
         def skip() -> tuple[Contact, Tried]:
             none, no = jnp.zeros((3, *wanted.shape), begins.dtype), jnp.zeros_like(wanted)
             return Contact(no, none, none, none[0], ~no), tried
 
         found, tried = lax.cond(wanted[0], solve, skip)
-        return (met | found.on, jnp.where(found.on, found.q, from_)), (found, tried)
+        after = met | found.on, jnp.where(found.on, found.q, from_), jnp.where(found.on, reach, may)
+        return after, (found, tried)
 
-    given = (seats, begins, ends, left, wanted, tried)
+    given = (seats, begins, ends, left, wanted, tried, reach)
     given = jax.tree.map(lambda x: jnp.moveaxis(x, -2, 0), given)
-    start = (jnp.zeros((1,), bool), jnp.zeros((3, 1), begins.dtype))
+    start = (jnp.zeros((1,), bool), jnp.zeros((3, 1), begins.dtype), jnp.full((1,), jnp.inf))
     _, (found, tried) = lax.scan(one, start, given)
     return jax.tree.map(lambda x: jnp.moveaxis(x, 0, -2), (found, tried))

@@ -177,24 +177,26 @@ def joining(
 
 
 def may_try(plan: Plan, sided: np.ndarray, group: tuple[int, ...]) -> bool:
-    """Whether strings over a stretch's surfaces may be begun the other way round: two, of which
-    one at least has no side, and the other none either or is a cylinder, which keeps to it."""
+    """Whether strings over a stretch's surfaces may be begun the other way round: two, no torus
+    among them, and not two cylinders that both keep to their sides."""
     kinds, own = np.asarray(plan.kinds)[list(group)], sided[list(group)]
     return (
         len(group) == 2
-        and not own.all()
-        and bool(np.all(np.where(own, kinds == "cylinder", kinds != "torus")))
+        and bool(np.all(kinds != "torus"))
+        and not bool(np.all(own & (kinds == "cylinder")))
     )
 
 
 def trying(
     block: Block, found: Found, seats: np.ndarray, borne: Array, m: Index, depths: Array
 ) -> Array:
-    """Those that are borne by two surfaces, with who has no side and is worth a try the other way
-    round: if that is not much longer than the detour over the other surface. 4 stands for
-    tries that begin with the one that joins, which lead elsewhere if a string may slip."""
+    """Those that are borne by two surfaces, with who is worth a try the other way round: if that
+    is not much longer than the detour over the other surface. Not a cylinder with a side, which
+    keeps to it, and nobody where a side holds the string on a ball. 4 stands for tries that begin
+    with the one that joins, which lead elsewhere if a string may slip."""
     none = jnp.zeros((), jnp.int32)
     free, slips = ~block.sided, np.asarray(block.plan.kinds) != "cylinder"
+    balls = slips & block.sided
     pairs = np.array([may_try(block.plan, block.sided, group) for group in block.plan.crowded])
     if not pairs.any():
         return borne
@@ -215,7 +217,10 @@ def trying(
         joins = jnp.where(ahead, own[Line.ahead], own[Line.behind])
         touch = take(found.rows, bearer, pose)
         depth = jnp.where(ahead, *entry(depths, line))
-        way = none
+        way, both = none, (bearer, joins)
+        slip = [known(slips, k) > 0 for k in both]
+        held = [(known(balls, k) > 0) & (take(found.second, k, pose)[0] > 0.5) for k in both]
+        loose = [x | (known(free, k) > 0) for k, x in zip(both, slip, strict=True)]
         for k, bit in ((bearer, 1), (joins, 2)):
             surfaces, slot = block.slot(k, pose)
             begin, end = slot.begin, slot.end
@@ -223,12 +228,11 @@ def trying(
                 begin = jnp.where(ahead, begin, touch[Row.q])
                 end = jnp.where(ahead, touch[Row.p], end)
             back = surfaces.way_back(surfaces.local(begin), surfaces.local(end))[0]
-            worth = (back < _CLOSE * depth) & (known(free, k) > 0)
+            worth = (back < _CLOSE * depth) & loose[bit - 1] & ~(held[0] | held[1])
             way = way + bit * worth.astype(jnp.int32)
-        both = (way > 0) & (take(found.on, joins, pose)[0] > 0.5)
-        both = both & ((known(slips, bearer) > 0) | (known(slips, joins) > 0))
-        both = both & (known(free, bearer) > 0) & (known(free, joins) > 0)
-        return put_entry(tries, t, (way + 4 * both)[None])
+        either = (way > 0) & (take(found.on, joins, pose)[0] > 0.5)
+        either = either & (slip[0] | slip[1]) & loose[0] & loose[1]
+        return put_entry(tries, t, (way + 4 * either)[None])
 
     tries = side_by_side(n, look, lax.empty((1, borne.shape[1]), jnp.int32))
 

@@ -127,9 +127,11 @@ def solve_contacts(
     left: Left,
     wanted: Array,
     tried: Tried,
+    reach: Array | None = None,
     hurried: bool = False,
 ) -> tuple[Contact, Tried]:
-    """Contacts in the ground frame of strings from `begins` to `ends`."""
+    """Contacts in the ground frame of strings from `begins` to `ends`; all at once, so that none
+    comes after another one."""
     kernels = ValuesOnly(tried, hurried)
     return contacts_with(kernels, seats, begins, ends, left, wanted), kernels.tried
 
@@ -167,7 +169,8 @@ def whole_length(found: Contact, begin: Array, end: Array) -> Float[Array, "*bat
     return total + length(end - last)
 
 
-Solver = Callable[[Given, Array, Array, Left, Array, Tried], tuple[Contact, Tried]]
+Solver = Callable[[Given, Array, Array, Left, Array, Tried, Array | None], tuple[Contact, Tried]]
+"""The last argument is how far seats may move those that come after them at once (m)."""
 
 
 class Problem(NamedTuple):
@@ -217,7 +220,9 @@ class Problem(NamedTuple):
     def pinned(self) -> Bool[Array, "*batch"]:
         """Whether a side or a torus holds the string, so that it need not be shortest; one that is
         kept on the side of a cylinder is the shortest of those."""
-        return jnp.any((self._sided & ~self.kept) | (self.seats.surfaces.torus & self.wanted), axis=0)
+        return jnp.any(
+            (self._sided & ~self.kept) | (self.seats.surfaces.torus & self.wanted), axis=0
+        )
 
     def trying(self, tries: Bool[Array, "seats *batch"]) -> "Problem":
         """With some seats the other way round than the string would take them: which way is
@@ -314,7 +319,13 @@ class Settling(NamedTuple):
         begins, ends = neighbours(now.on, guess[:3], guess[3:], *ends)
         begins = jnp.where(linked, begins, seats.begins)
         ends = jnp.where(linked, ends, seats.ends)
-        new, tried = solve(seats, begins, ends, left, wanted, tried)
+        free, size = ~problem.pinned(), seats.surfaces.size[0]
+        at_most = None
+        if some_free:
+            # A string that was let go must not swing round a ball past what is in its way.
+            swings = ~seats.surfaces.cylinder & free[None] & (count > 0) & now.on
+            at_most = jnp.where(swings, _STRIDE * size, jnp.inf)
+        new, tried = solve(seats, begins, ends, left, wanted, tried, at_most)
         # What has settled stays, so that it does not depend on who else is in the block.
         new = choose(moving[None], new, now)
         both = jnp.concatenate([new.p, new.q])
@@ -326,7 +337,6 @@ class Settling(NamedTuple):
         # Strings that are only on their way to a solution may move little.
         far = (reach > still) | jnp.any(new.on & ~new.converged, axis=0)
         moved = moving & (far | ~same) & linked
-        free = ~problem.pinned()
         if "ellipsoid" in seats.surfaces.has:
             tried = tried.loosely(seats.surfaces.ellipsoid & ~free[None])
 
@@ -346,7 +356,7 @@ class Settling(NamedTuple):
         part = jnp.where(leap < _LEAP * reach, 1.0, 0.0)
         if some_free:
             # Far leaps end on other sides of surfaces.
-            limit = _LEAST * jnp.min(seats.surfaces.size[0], axis=0)
+            limit = _LEAST * jnp.min(size, axis=0)
             some = jnp.where(leap > limit, limit / jnp.where(leap > 0.0, leap, 1.0), 1.0)
             # Back to where the rounds come from is a saddle: the other way, then.
             away = (leap > reach) & (jnp.sum(ahead * shift, axis=(0, 1)) < 0.0)
@@ -356,8 +366,8 @@ class Settling(NamedTuple):
         slow = (problem.held() & (count < _CAREFUL))[None] & new.on & now.on
         mixed = jnp.where(slow[None], guess + _PART * shift, mixed)
         if some_free:
-            # Nor may a string that was let go swing round a ball past what is in its way.
-            swing = jnp.where(seats.surfaces.cylinder, 0.0, moves / seats.surfaces.size[0])
+            # Nor may the next round begin beyond that.
+            swing = jnp.where(seats.surfaces.cylinder, 0.0, moves / size)
             swing = jnp.max(swing, axis=0)
             wide = free & (count > 0) & (swing > _STRIDE)
             less = (_STRIDE / jnp.where(wide, swing, 1.0))[None, None] * shift
