@@ -1,6 +1,9 @@
 """Paths over surfaces: contact, loss of contact, odd places, gradients, errors."""
 
 import dataclasses
+import re
+import subprocess
+import sys
 from typing import NamedTuple
 
 import equinox as eqx
@@ -339,6 +342,27 @@ def test_an_end_that_sinks_into_a_one_sided_surface_keeps_its_side(kind):
     assert np.abs(np.diff(by_radius)).max() < 20 * float(radii[1] - radii[0])
 
 
+@pytest.mark.parametrize("body", ["ground", "link"])
+def test_an_extensor_over_a_cylinder_about_the_hinge(body):
+    """It bears the string at all angles on the proximal body, and up to 130 degrees on the distal
+    one, whose side turns away from the arc; there it lets go, and says so."""
+    surface = eb.WrapCylinder("s", body, 0.02, quadrant="-x")
+    ends = (-0.025, 0.15, 0.0), (-0.025, -0.03, 0.0)
+    model = hinge([surface], [eb.Wrap("s")], *ends)
+    q = jnp.radians(jnp.arange(30.0, 146.0, 1.0))
+    arm = np.asarray(jax.jit(jax.vmap(lambda q: eb.moment_arms(model, q[None])[0, 0]))(q))
+    holds = len(q) if body == "ground" else 101
+    np.testing.assert_allclose(arm[:holds], -0.02, rtol=1e-12)
+    said = [eb.check_paths(model, [x]) for x in np.radians([60.0, 120.0, 136.0])]
+    assert said[:2] == [(), ()]
+    if body == "link":
+        assert re.match(
+            r"wrap surface 's' is letting go of 'string', .*turn the surface", said[2][0]
+        )
+    else:
+        assert said[2] == ()
+
+
 def test_what_cannot_be_is_reported():
     """A pose that is no number, and a size that was edited to none."""
     model = side_by_side(["sphere"])
@@ -482,6 +506,31 @@ def test_bad_lists():
         hinge([], [eb.Wrap("s")])
 
 
+MISTAKES = """
+import empbody as eb
+link = eb.Body("link", joint=eb.Revolute((0, 0, 1)), mass=1.0, inertia=(1, 1, 1))
+ball = eb.WrapSphere("s", "ground", 0.03)
+path = lambda *wraps: eb.Path("p", [eb.PathPoint("ground", (0, 0.1, 0)), eb.PathPoint("link", (0.1, 0, 0))], wraps)
+for muscles, surfaces in (path(), []), ([], ball), ([path("s")], [ball]), ([path(ball)], [ball]), ([path(eb.Wrap(ball))], [ball]):
+    try:
+        eb.Model.build(("angle",), [link], muscles=muscles, surfaces=surfaces)
+    except ValueError as error:
+        print(error)
+"""  # noqa: E501
+
+
+def test_objects_in_place_of_lists_and_names():
+    """As users meet them: without the run-time checks of types that these tests have."""
+    told = subprocess.run([sys.executable, "-c", MISTAKES], capture_output=True, text=True)
+    assert told.stdout.splitlines() == [
+        "muscles is a Path; give a list: [Muscle or Path]",
+        "surfaces is a WrapSphere; give a list: [WrapCylinder, WrapSphere, ...]",
+        "wrap 1 of 'p' is a str; use Wrap('s')",
+        "wrap 1 of 'p' is a WrapSphere; use Wrap('s')",
+        "wrap 1 of 'p' is given a WrapSphere; give its name: Wrap('s')",
+    ]
+
+
 def test_unknown_convention():
     with pytest.raises(ValueError, match="convention 'simm'"):
         eb.moment_arms(hinge([], []), jnp.zeros(1), convention="simm")
@@ -527,7 +576,9 @@ def test_written_slopes_of_what_is_left_are_those_of_differentiation():
     def written(x):
         return through_what_is_left(surfaces, x, held, push, lambda *_: push[0])
 
-    held = surfaces.ways(x[:, 0], x[:, 1]).second & (jnp.abs(surfaces.side).sum(axis=0) > 0)
+    ways = surfaces.ways(x[:, 0], x[:, 1])
+    held = (ways.second | ways.kept) & (jnp.abs(surfaces.side).sum(axis=0) > 0)
+    assert 50 < (ways.kept & ~ways.second).sum() < n
     assert 100 < held.sum() < n
     exact = jax.jit(jax.grad(remainder))(x)
     assert (jnp.abs(exact) > 0).mean() > 0.2

@@ -3,6 +3,7 @@ tight it is; and of cylinders with sides the one that passes both on the side th
 
 import functools
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,12 +12,14 @@ from _sliding_string import place, sliding_string, unexplained
 
 import empbody as eb
 from empbody import autodiff
+from empbody.native._call import SWITCH
 from empbody.paths._effective import sample_strings
 
 STEPS = 512
 _MAKE = {
     "sphere": lambda name, side: eb.WrapSphere(name, "ground", 0.02, quadrant=side),
     "cylinder": lambda name, side: eb.WrapCylinder(name, "ground", 0.02, quadrant=side),
+    "roll": lambda name, side: eb.WrapCylinder(name, "ground", 0.02, length=0.05, quadrant=side),
 }
 FREE = ("all", "all")
 
@@ -36,7 +39,7 @@ def scene(rng, kinds):
         axis /= np.linalg.norm(axis, axis=1)[:, None]
         gap = centre[1] - centre[0]
         # The direction in which they are nearest to each other.
-        if kinds == ("cylinder", "cylinder"):
+        if "sphere" not in kinds:
             across = np.cross(*axis)
             gap = (gap @ across) * across / (across @ across)
         elif "cylinder" in kinds:
@@ -48,8 +51,8 @@ def scene(rng, kinds):
             return start, ends, radius, centre, axis
 
 
-def placed(kinds, start, ends, radius, centre, axis, sides=FREE):
-    base = model(kinds, sides)
+def placed(kinds, start, ends, radius, centre, axis, sides=FREE, base=None):
+    base = model(kinds, sides) if base is None else base
     side = jnp.cross(axis, jnp.array([1.0, 0.0, 0.0]))
     side = side / jnp.linalg.norm(side, axis=1, keepdims=True)
     turned = jnp.stack([side, jnp.cross(axis, side), axis], axis=-1)
@@ -99,7 +102,7 @@ def test_strings_keep_to_the_sides_of_two_cylinders(sides):
     assert np.max(unexplained(length, slope)) < 1e-6
     assert np.all(converged | ~on)
     assert np.mean(on.all(axis=2)) > 0.3
-    # The string over the one alone, or without sides, is never longer.
+    # Without sides the string is never longer.
     free = swept(("cylinder", "cylinder"))[1][0]
     assert np.all(length > free - 1e-9)
     assert np.mean(length > free + 1e-4) > 0.2
@@ -116,6 +119,58 @@ def test_strings_keep_to_the_sides_of_two_cylinders(sides):
             found = pulled_tight(chain, radius, centre, axis)
             assert np.all(length[:32, q] < found + 5e-4)
             assert np.quantile(np.abs(found - length[:32, q]), 0.75) < 5e-4
+
+
+def test_ends_of_cylinders_that_keep_to_their_sides():
+    """Past an end face as much is left of them beside another one as alone; only where that is
+    next to nothing it lies on the straight line instead of on the string."""
+    _, (length, slope, on, converged) = swept(("roll", "roll"), SIDES[0])
+    jump = np.max(unexplained(length, slope), axis=1)
+    assert np.sum(jump > 1e-6) <= 3
+    assert jump.max() < 8e-4
+    assert np.all(converged | ~on)
+    assert np.mean(on.all(axis=2)) > 0.3
+
+
+def lengths_over(kinds, sides, dtype=jnp.float64, count=24):
+    """Lengths, and whether strings lie on both, at some poses of the sweeps, compiled anew."""
+    scenes, _ = swept(kinds, sides)
+    arrays, rest = eqx.partition(model(kinds, sides), eqx.is_array)
+
+    def one(*given):
+        arm = eqx.combine(arrays, rest)
+        arm = placed(kinds, *given, sides, arm)
+        cast = lambda x: x.astype(dtype) if eqx.is_inexact_array(x) else x  # noqa: E731
+        arm = jax.tree.map(cast, arm)
+
+        def at(q):
+            return eb.path_lengths(arm, q)[0], sample_strings(arm, q)[0].touches.on[:, 0]
+
+        return jax.vmap(at)(jnp.linspace(0.0, 1.0, 64, dtype=dtype)[:, None])
+
+    found = jax.jit(jax.vmap(one))(*(jnp.asarray(x[:count]) for x in scenes))
+    return [np.asarray(x) for x in found]
+
+
+@pytest.mark.parametrize("sides", [SIDES[1], ("all", "all")])
+def test_in_single_precision(sides):
+    """Rounds find a balance there, too."""
+    kinds = ("cylinder", "cylinder")
+    length, on = lengths_over(kinds, sides)
+    rough, on_rough = lengths_over(kinds, sides, jnp.float32)
+    assert np.mean(on.all(axis=2)) > 0.15
+    assert np.mean(on.all(axis=2) == on_rough.all(axis=2)) > 0.98
+    assert np.quantile(np.abs(rough - length), 0.95) < 1e-5
+
+
+@pytest.mark.parametrize("kinds", [("cylinder", "cylinder"), ("roll", "roll")])
+def test_cylinders_with_sides_without_machine_code(kinds, monkeypatch):
+    length, on = lengths_over(kinds, SIDES[0])
+    monkeypatch.setenv(SWITCH, "0")
+    jax.clear_caches()
+    other, on_other = lengths_over(kinds, SIDES[0])
+    np.testing.assert_array_equal(on, on_other)
+    np.testing.assert_allclose(other, length, rtol=0.0, atol=1e-9)
 
 
 def test_a_ball_beside_a_cylinder_that_keeps_to_its_side():

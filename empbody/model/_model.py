@@ -187,7 +187,6 @@ class Model(eqx.Module):
             massive=tuple(b for b, link in enumerate(body_links) if link >= 0 and has_mass[b]),
             welded=tuple(_is_placed(body) for body in bodies),
         )
-        hint(topology, muscles, surfaces)
         lower, upper = _ranges(coordinates, ranges or {})
         positions, marker_bodies = _pack_markers(markers, [body.name for body in bodies])
         model = Model(
@@ -216,6 +215,7 @@ class Model(eqx.Module):
             marker_bodies=marker_bodies,
             source=source,
         )
+        hint(topology, muscles, surfaces)
         return model.with_forces(forces)
 
     def with_forces(self, forces: Sequence[AbstractForce]) -> "Model":

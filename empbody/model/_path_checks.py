@@ -1,7 +1,7 @@
 """Checks of musculotendon units and surfaces. Every message names the unit or the surface, says
 what is wrong and what to give instead."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,8 @@ from ._surface import Wrap
 
 
 def every(given: Sequence[Any], kind: Any, what: str, names: str) -> None:
+    if not isinstance(given, Iterable):
+        raise ValueError(f"{what} is a {type(given).__name__}; give a list: [{names}]")
     for number, one in enumerate(given):
         if not isinstance(one, kind):
             raise ValueError(f"entry {number + 1} of {what} is a {type(one).__name__}; use {names}")
@@ -32,9 +34,15 @@ def lists(unit: AbstractUnit) -> None:
         )
     for number, wrap in enumerate(unit.wraps):
         if not isinstance(wrap, Wrap):
-            hint = f"Wrap({wrap!r})" if isinstance(wrap, str) else "Wrap(surface)"
+            hint = f"Wrap({getattr(wrap, 'name', wrap)!r})"
             raise ValueError(
                 f"wrap {number + 1} of {unit.name!r} is a {type(wrap).__name__}; use {hint}"
+            )
+        if not isinstance(wrap.surface, str):
+            name = getattr(wrap.surface, "name", "name")
+            raise ValueError(
+                f"wrap {number + 1} of {unit.name!r} is given a {type(wrap.surface).__name__}; "
+                f"give its name: Wrap({name!r})"
             )
 
 

@@ -97,7 +97,7 @@ def _together(block: Block, found: Found) -> Found:
     borne, holds = holding(block, found, seats, borne, m)
     keeps = keeping(block)
     borne, depths = joining(block, found, seats, borne, m, holds, keeps)
-    borne = trying(block, found, seats, borne, m, depths)
+    borne = trying(block, found, borne, m, depths)
     second, rows = found.second, found.rows
     met, n = meetings(block, borne, m)
     for mixture in mixtures(block.plan, block.sided):
@@ -201,6 +201,7 @@ def _joined(
     here = jnp.arange(count) == own
     way = jnp.where(here, turned, holds)[:, None] | kept
     holds = (holds & ~here)[:, None]
+    kept = kept & ~holds
     wanted = seats.usable & (row >= 0)[:, None]
     tried = Tried.nothing(wanted, block.dtype)
     alone = take(rows, bearer, pose)[: Row.long]

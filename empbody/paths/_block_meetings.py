@@ -53,7 +53,8 @@ def mixtures(plan: Plan, sided: np.ndarray) -> list[Mixture]:
             for group in plan.crowded
             if len(group) >= seats and (number in (0, _THREE) or known[-1] in kinds[list(group)])
         ]
-        free = any(not (sided[group] | (kinds[group] == "torus")).any() for group in groups)
+        pins = np.where(sided, kinds != "cylinder", kinds == "torus")
+        free = any(not pins[group].any() for group in groups)
         turns = any((~sided[group] & (kinds[group] == "cylinder")).any() for group in groups)
         tries = seats == 2 and any(may_try(plan, sided, tuple(group)) for group in groups)
         return Mixture(known, number, seats, free or tries, turns, tries)

@@ -13,6 +13,7 @@ from ._crowd import holding_depth, may_join
 from ._held import Alone, hold
 from ._keeping import keepers
 from ._plan import Plan
+from ._remainder import Left
 from ._rounds import Row
 from ._tables import Index, counted, entry, known, known_of, put, put_entry, take
 
@@ -139,16 +140,22 @@ def joining(
         surfaces, slot = block.slot(k, pose)
         touch = take(found.rows, bearer, pose)
         p, q = touch[Row.p, None], touch[Row.q, None]
-        turn = jnp.zeros_like(slot.begin)
-        if len(keepers(block.plan, block.sided)):
+        a, b = surfaces.local(slot.begin), surfaces.local(slot.end)
+        nothing, share = jnp.zeros_like(a), surfaces.share(a, b)
+        left = Left(nothing, share, nothing, jnp.zeros_like(share, dtype=bool))
+
+        def on_its_way() -> Left:
+            given = block.given(k, pose).given
+            return given.on_its_way(given.kept)
+
+        if len(keepers(block.plan)):
             kept = take(keeps, k, pose)[0] > 0.5
-            turn = lax.cond(kept, lambda: block.given(k, pose).given.keeping, lambda: turn)
+            left = lax.cond(kept, on_its_way, lambda: left)
         pieces = (
             jnp.concatenate([slot.begin[:, None], q], axis=1),
             jnp.concatenate([p, slot.end[:, None]], axis=1),
         )
-        a, b = surfaces.local(slot.begin), surfaces.local(slot.end)
-        depth = surfaces.excess(*pieces, surfaces.share(a, b), turn)
+        depth = surfaces.excess(*pieces, left)
         touches = take(found.on, k, pose) > 0.5
         may = may_join(surfaces, slot.begin, slot.end, touches)
         may = may & block.usable(k, surfaces, slot, a, b)
@@ -187,9 +194,7 @@ def may_try(plan: Plan, sided: np.ndarray, group: tuple[int, ...]) -> bool:
     )
 
 
-def trying(
-    block: Block, found: Found, seats: np.ndarray, borne: Array, m: Index, depths: Array
-) -> Array:
+def trying(block: Block, found: Found, borne: Array, m: Index, depths: Array) -> Array:
     """Those that are borne by two surfaces, with who is worth a try the other way round: if that
     is not much longer than the detour over the other surface. Not a cylinder with a side, which
     keeps to it, and nobody where a side holds the string on a ball. 4 stands for tries that begin

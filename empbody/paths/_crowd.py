@@ -17,9 +17,9 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from ._compact import on_those, work_list
-from ._given import THIRD, WAYS, Given
+from ._given import KEPT, WAYS, Given
 from ._held import Alone, hold
-from ._keeping import clear
+from ._keeping import clear, keepers
 from ._plan import Plan
 from ._rounds import Row, Table
 from ._surfaces import Surfaces, choose
@@ -57,7 +57,10 @@ def joining(
     none = jnp.full((6, flat.shape[0]), -1, jnp.int32)
     numbers = jnp.arange(flat.shape[0], dtype=jnp.int32)
     ahead, bearer, behind, early, own_way, late = on_those(
-        lambda which: _joins(seats, pick, rows, second, flat, which), flat >= 0, none, numbers
+        lambda which: _joins(seats, keepers(plan), pick, rows, second, flat, which),
+        flat >= 0,
+        none,
+        numbers,
     )
     joined = (ahead >= 0) | (behind >= 0)
     work = work_list(joined, block)
@@ -165,6 +168,7 @@ def _longest(seats: np.ndarray, rows: Array) -> Array:
 
 def _joins(
     seats: np.ndarray,
+    keeps_side: np.ndarray,
     pick: Callable[[Array, Array], Given],
     rows: Array,
     second: Array,
@@ -172,8 +176,7 @@ def _joins(
     which: Array,
 ) -> Array:
     """(6, items): slots that join ahead of the bearer, the bearer, and behind it, -1 if there
-    are none; and their ways: second for those that hold the string, third for those that keep it
-    on their side (`_keeping`)."""
+    are none; and their ways: second for those that hold the string, or `KEPT`."""
     lanes = rows.shape[-1]
     row, lane = which // lanes, which % lanes
     slots = jnp.asarray(seats.T, jnp.int32)[:, row]
@@ -188,9 +191,10 @@ def _joins(
     shape = there.begins.shape
     p, q = (jnp.broadcast_to(contact[x][:, None], shape) for x in (Row.p, Row.q))
     pieces = jnp.stack([there.begins, q], axis=1), jnp.stack([p, there.ends], axis=1)
-    kept = there.kept & _clear(there, slots)
-    turn = jnp.where(kept[None], there.keeping, 0.0)
-    excess = jnp.where(usable[None], there.surfaces.excess(*pieces, there.share, turn), -1.0)
+    some = [k for k, column in enumerate(seats.T) if np.isin(column, keeps_side).any()]
+    kept = there.kept & _clear(there, slots, some) if some else slots < -1
+    excess = there.surfaces.excess(*pieces, there.on_its_way(kept))
+    excess = jnp.where(usable[None], excess, -1.0)
     instead = holding_depth(holds, slots == longest[which][None], excess.dtype)
     excess = jnp.where((holds == 0)[None], excess, instead)
     early, late = excess[0], excess[1]
@@ -209,24 +213,25 @@ def _joins(
         return jnp.any(kept & (slots == slot[None]), axis=0)
 
     turned = second.at[bearer, lane].get(mode="promise_in_bounds")
-    own = jnp.where(keeps(bearer), THIRD, turned.astype(jnp.int32))
-    ways = [jnp.where((w == 0) & keeps(x), THIRD, w) for w, x in zip(ways, seat, strict=True)]
+    own = jnp.where(keeps(bearer), KEPT, turned.astype(jnp.int32))
+    ways = [jnp.where((w == 0) & keeps(x), KEPT, w) for w, x in zip(ways, seat, strict=True)]
     return jnp.stack([seat[0], bearer, seat[1], ways[0], own, ways[1]])
 
 
-def _clear(seats: Given, slots: Int[Array, "seats items"]) -> Bool[Array, "seats items"]:
-    """Seats that are clear of all others on their stretch, if they are cylinders."""
+def _clear(
+    seats: Given, slots: Int[Array, "seats items"], some: list[int]
+) -> Bool[Array, "seats items"]:
+    """Which of some seats are clear of all others on their stretch, if they are cylinders."""
 
     def of(k: int) -> Surfaces:
         pick = lambda x: x[..., k : k + 1, :] if x.shape[-2] > 1 else x  # noqa: E731
         return jax.tree.map(pick, seats.surfaces)
 
     def alone(k: int) -> Bool[Array, "1 items"]:
-        begin, end = (x[:, k : k + 1] for x in (seats.begins, seats.ends))
-        out = jnp.ones_like(slots[:1], dtype=bool)
+        out = jnp.full_like(slots[:1], k in some, dtype=bool)
         for other in range(slots.shape[0]):
-            if other != k:
-                apart = clear(of(k), of(other), begin, end)
+            if other != k and k in some:
+                apart = clear(of(k), of(other))
                 out = out & (apart | (slots[other : other + 1] < 0))
         return out
 

@@ -16,6 +16,9 @@ WAYS = 3
 """In which a string may lie on a surface (`Surfaces.ways`). Which one it was found in need not
 be known of the third: as much of the surface is left as in the first."""
 SECOND, THIRD = 1, 2
+KEPT = THIRD
+"""Among several surfaces a third way is never tried; there it means the second way of a cylinder
+that keeps to its side (`_keeping`)."""
 
 
 class Touches(NamedTuple):
@@ -68,10 +71,11 @@ class Given(eqx.Module):
     kept: Bool[Array, "*batch"]
     """Whether it is the second way also among other surfaces (`Ways`)."""
 
-    @property
-    def keeping(self) -> Float[Array, "3 *batch"]:
-        """Axis about which the string must turn, where it is kept; else zero."""
-        return jnp.where(self.kept[None], self.other.turn, 0.0)
+    def on_its_way(self, kept: Bool[Array, "*batch"]) -> Left:
+        """What is left for strings that others bear: in the first way, but where it is kept in the
+        second."""
+        nothing = jnp.zeros_like(self.turned)
+        return choose(kept, self.other, Left(nothing, self.share, nothing, jnp.zeros_like(kept)))
 
     def left(self, way: Int[Array, "*batch"]) -> Left:
         """What is left in the first (0), second (1) or third way (2)."""

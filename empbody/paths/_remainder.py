@@ -14,22 +14,17 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from ._circle import plane_normal
+from ._circle import OPENING, plane_normal
 from ._slipping import smooth
 from ._vectors import cross, dot
 
-CYLINDER_HOLD = (4.0, 7.0)
+CYLINDER_HOLD = (8.0, 14.0)
 ROUND_HOLD = (0.25, 0.6)
 """A one-sided surface holds the string on its side though the straight line passes on the
 other: fully up to the first distance from the centre, and not at all from the second, in radii.
 A string lies stably round a cylinder, but soon slips off anything round (`_slipping`)."""
-DOUBT = 0.3
+DOUBT = 0.1
 """It lets go as well where its side hardly prefers one way round to the other."""
-
-
-OPENING = 0.5
-"""Nor does it wind the string once all round: it lets go as the ends come to lie in one
-direction from it, within 60 degrees (1 - cos 60°)."""
 
 
 class Left(NamedTuple):

@@ -96,8 +96,10 @@ def check_paths(model: Model, q: Float[Array, " nq"] | np.ndarray | list[float])
     Names coordinates that are not numbers; surfaces whose size has been edited to something
     that is none; moving points outside their range; path points inside a surface that their
     path may lie on: the path there goes over a smaller surface through the point, or, if the
-    point is fixed in the surface's own body, straight; and surfaces on which the shortest
-    string was not found: length and moment arms are finite there, but not to be relied upon.
+    point is fixed in the surface's own body, straight; surfaces on which the shortest string was
+    not found: length and moment arms are finite there, but not to be relied upon; and one-sided
+    surfaces that are letting go of the string: moment arms are large there, and may have the
+    wrong sign.
     """
     here = np.asarray(q, dtype=float)
     if here.shape != (model.nq,):
@@ -107,8 +109,12 @@ def check_paths(model: Model, q: Float[Array, " nq"] | np.ndarray | list[float])
     if found and not np.isfinite(here).all():
         return tuple(found)
     if model.paths.layout.wraps:
-        inside, lost = (np.asarray(x) for x in _doubts(model, jnp.asarray(here)))
-        found += [*_inside(model, inside), *_not_found(model, lost)]
+        inside, lost, held = (np.asarray(x) for x in _doubts(model, jnp.asarray(here)))
+        found += [
+            *_inside(model, inside),
+            *_not_found(model, lost),
+            *_letting_go(model, np.where(lost, 1.0, held)),
+        ]
     return tuple(found)
 
 
@@ -128,15 +134,19 @@ def _impossible(model: Model) -> list[str]:
 
 
 @eqx.filter_jit
-def _doubts(model: Model, q: Array) -> tuple[Array, Array]:
-    """Slot by slot: whether the stretch's start, and its end, is inside (2, ns); and whether
-    the string was not found."""
+def _doubts(model: Model, q: Array) -> tuple[Array, Array, Array]:
+    """Slot by slot: whether the stretch's start, and its end, is inside (2, ns); whether the
+    string was not found; and how much of the surface a side still holds it on, else one."""
     strings, _ = sample_strings(model, q)
     surfaces, t, rows = strings.slots, strings.touches, strings.plan.rows
     assert surfaces is not None
     assert t is not None
-    ends = (surfaces.local(pick(x, rows)) for x in (strings.begins, strings.ends))
-    return jnp.stack([surfaces.inside(x)[:, 0] for x in ends]), (t.on & ~t.converged)[:, 0]
+    ends = [surfaces.local(pick(x, rows)) for x in (strings.begins, strings.ends)]
+    inside = jnp.stack([surfaces.inside(x)[:, 0] for x in ends])
+    ways = surfaces.ways(*ends)
+    held = t.on & t.second & ~surfaces.sideless & (ways.plain.scale > 0.0)
+    part = ways.other.scale / jnp.where(held, ways.plain.scale, 1.0)
+    return inside, (t.on & ~t.converged)[:, 0], jnp.where(held, part, 1.0)[:, 0]
 
 
 def _inside(model: Model, inside: np.ndarray) -> list[str]:
@@ -165,4 +175,19 @@ def _not_found(model: Model, lost: np.ndarray) -> list[str]:
         f"no shortest string was found for {unit!r} over wrap surface {surface!r}: its length and "
         "moment arms are not to be relied upon here"
         for unit, surface in dict.fromkeys(names)
+    ]
+
+
+_FIRM = 0.9999
+
+
+def _letting_go(model: Model, held: np.ndarray) -> list[str]:
+    layout = model.paths.layout
+    slots = plan_of(layout, model.topology).slots
+    return [
+        f"wrap surface {layout.surfaces[slots[k].surface].name!r} is letting go of "
+        f"{layout.names[layout.unit_of(slots[k].stretch)]!r}, which is on the wrong side of it "
+        f"({100 * held[k]:.4g} % of it holds): moment arms are large here; turn the surface so "
+        "that its side faces the middle of the arc, or put it on the other body"
+        for k in np.flatnonzero(held < _FIRM)
     ]

@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float, Int
 from ._circle import plane_normal
 from ._compact import by_blocks
 from ._geodesic import Tried
-from ._given import SECOND, THIRD, WAYS, Given
+from ._given import KEPT, SECOND, WAYS, Given
 from ._remainder import Left, apart
 from ._surfaces import Contact, Kernels, ValuesOnly, choose, string_length
 from ._vectors import dot, length
@@ -73,8 +73,7 @@ def solve_table(
         second = way == SECOND
         seats = pick(slot, lane)
         wanted = seats.usable & there
-        # Of linked ones the third is that of surfaces that keep to their side.
-        holds, kept = second & table.linked, (way == THIRD) & table.linked
+        holds, kept = second & table.linked, (way == KEPT) & table.linked
         second = second | kept
         left = seats.left(jnp.where(second, SECOND, way))
         if slot.shape[0] == 1:
@@ -252,17 +251,17 @@ class Problem(NamedTuple):
         return self._replace(
             bearer=jnp.concatenate([self.bearer[: Row.arc + 1], p, q]),
             left=left._replace(turn=jnp.where(turned[None], turn, left.turn)),
-            second=jnp.where(turned, second & ~self._slips, self.second),
+            second=jnp.where(turned, second & ~self.slips, self.second),
             tries=tries,
         )
 
     @property
-    def _slips(self) -> Bool[Array, "seats *batch"]:
+    def slips(self) -> Bool[Array, "seats *batch"]:
         """From a ball a string slips by itself unless others hold it."""
         return ~(self.seats.surfaces.cylinder | self.seats.surfaces.ellipsoid)
 
     def left_now(self, rounds: Int[Array, ""]) -> Left:
-        free = self.tries & self._slips & (rounds >= _AT_FIRST)
+        free = self.tries & self.slips & (rounds >= _AT_FIRST)
         return self.left._replace(turn=jnp.where(free[None], 0.0, self.left.turn))
 
     def pierced(self, found: Contact) -> Bool[Array, "*batch"]:
@@ -336,7 +335,9 @@ class Settling(NamedTuple):
         reach = jnp.max(moves, axis=0)
         # Strings that are only on their way to a solution may move little.
         far = (reach > still) | jnp.any(new.on & ~new.converged, axis=0)
-        moved = moving & (far | ~same) & linked
+        # Nor is a string settled that is still forced round the long way.
+        forced = (count < _AT_FIRST) & jnp.any(problem.tries & problem.slips, axis=0)
+        moved = moving & (far | ~same | forced) & linked
         if "ellipsoid" in seats.surfaces.has:
             tried = tried.loosely(seats.surfaces.ellipsoid & ~free[None])
 
@@ -414,10 +415,10 @@ def _mixed(value: Array, shift: Array, history: tuple) -> Array:
     d1, d2 = (shift - s1) * known1, (shift - s2) * known2
     a11, a12, a22 = sums(d1, d1), sums(d1, d2), sums(d2, d2)
     b1, b2 = sums(d1, shift), sums(d2, shift)
-    tiny = 1e-14 * (a11 + a22) + 1e-60
+    tiny = 1e-14 * (a11 + a22) + float(jnp.finfo(value.dtype).tiny)
     a11, a22 = a11 + tiny, a22 + tiny
     det = a11 * a22 - a12 * a12
-    flat = det < 1e-10 * a11 * a22
+    flat = det <= 1e-10 * a11 * a22
     det = jnp.where(flat, 1.0, det)
     x1 = jnp.where(flat, b1 / a11, (a22 * b1 - a12 * b2) / det)[None, None]
     x2 = jnp.where(flat, 0.0, (a11 * b2 - a12 * b1) / det)[None, None]

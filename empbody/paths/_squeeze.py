@@ -15,14 +15,13 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from ._circle import plane_normal
+from ._circle import OPENING, plane_normal
 from ._compact import on_those
 from ._given import Touches, picker
 from ._remainder import (
     CLEARANCE,
     CYLINDER_HOLD,
     DOUBT,
-    OPENING,
     ROUND_HOLD,
     apart,
     next_to_nothing,
@@ -124,8 +123,9 @@ def through_what_is_left(
     x = jnp.stack([slots.round(local[:, 0]), slots.round(local[:, 1])], axis=1)
     share = _share(slots, local, x)
     if "side" in slots.has:
-        held = second & (dot(slots.side, slots.side) > 0.0)
         grip = _grip(slots, x, share.outside)
+        # Nothing has to hold a string on the shorter way round a cylinder.
+        held = second & (dot(slots.side, slots.side) > 0.0) & (grip.against | ~slots.cylinder)
         factor = jnp.where(held, grip.value, 1.0)
         hold = share.between * factor
         shift = jnp.where(held[None], (1.0 - hold)[None] * grip.foot, 0.0)
@@ -196,6 +196,8 @@ def _share(slots: Surfaces, local: Ends, x: Ends) -> _Share:
 class _Grip(NamedTuple):
     """How firmly a one-sided surface holds the string (see `_remainder.hook`)."""
 
+    against: Bool[Array, "*batch"]
+    """Whether it holds it on the longer way round."""
     value: Float[Array, "*batch"]
     slopes: Ends
     per_outside: Float[Array, "*batch"]
@@ -284,7 +286,7 @@ def _grip(slots: Surfaces, x: Ends, left: Float[Array, "*batch"]) -> _Grip:
         own = jnp.where(slots.ellipsoid, value, 0.0)
         slopes = steady[None, None] * slopes + own[None, None] * drift
         per_outside, value = steady * per_outside + own * per_left, steady * value
-    return _Grip(value, slopes, per_outside, foot, line, weights, sway)
+    return _Grip(against, value, slopes, per_outside, foot, line, weights, sway)
 
 
 def _signs(x: Ends) -> Float[Array, "2 *batch"]:

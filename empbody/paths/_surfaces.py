@@ -176,10 +176,13 @@ class Surfaces(eqx.Module):
             unsure = doubtful & self.sideless
             third = doubtful & ~self.sideless & (firm < 1.0)
         if "side" in self.has:
-            scale = share * firm
+            # Nothing has to hold a string on the shorter way round a cylinder.
+            plainly = self.cylinder & ~against
+            scale = jnp.where(plainly, share, share * firm)
             # The less it holds, the nearer it is to the straight line. Not so where an end is
             # inside: it must stay on the outside of what is left, and keeps to its side.
-            other = Left((1.0 - firm * between)[None] * grip.foot, scale, turn, ~no)
+            shift = jnp.where(plainly, 0.0, 1.0 - firm * between)[None] * grip.foot
+            other = Left(shift, scale, turn, ~no)
             sided = (scale > next_to_nothing(scale)) & ~self.torus & ~self.sideless
             held, kept = sided & against, sided & self.cylinder
         other = choose(unsure, plain._replace(turn=turned), other)
@@ -203,18 +206,17 @@ class Surfaces(eqx.Module):
         steady = steadiness(shadow, jnp.stack([ra, rb], axis=1), outside)
         return _Valleys(against, sign[None] * turn, away[None] * turn, steady, doubtful)
 
-    def _either_may_be_shorter(
-        self, ra: Array, rb: Array, foot: Array, share: Array
-    ) -> Bool[Array, "*batch"]:
+    def _either_may_be_shorter(self, ra: Array, rb: Array) -> Bool[Array, "*batch"]:
         """Of the two ways round an ellipsoid, for all that the line's distance from the centre
         tells. An end that is near makes more of a difference, and the rounder it is the less."""
+        foot = foot_of(ra, rb)
         near = jnp.minimum(dot(ra, ra), dot(rb, rb)) < _NEAR
         within = jnp.where(near, _CENTRAL[1], _CENTRAL[0])
         square = self.size * self.size
         least = jnp.minimum(jnp.minimum(square[0], square[1]), square[2])
         most = jnp.maximum(jnp.maximum(square[0], square[1]), square[2])
         oblong = jnp.minimum(most / jnp.where(least > 0.0, least, 1.0) - 1.0, 1.0)
-        return dot(foot, foot) < within * (oblong * share) ** 2
+        return dot(foot, foot) < within * oblong**2
 
     @property
     def sideless(self) -> Bool[Array, "*#batch"]:
@@ -311,20 +313,17 @@ class Surfaces(eqx.Module):
             least = jnp.where(self.cylinder, self.size[0] * part, least)
         longer = 2.0 * angle * least
         if "ellipsoid" in self.has:
-            one = jnp.ones_like(longer)
-            either = self._either_may_be_shorter(ra, rb, foot_of(ra, rb), one)
-            longer = jnp.where(self.ellipsoid & either, 0.0, longer)
+            longer = jnp.where(self.ellipsoid & self._either_may_be_shorter(ra, rb), 0.0, longer)
         return longer
 
     def excess(
         self,
         begins: Float[Array, "3 k *batch"],
         ends: Float[Array, "3 k *batch"],
-        scale: Float[Array, "*batch"],
-        turn: Float[Array, "3 *batch"],
+        left: Left,
     ) -> Float[Array, "k *batch"]:
-        """Roughly how much longer each makes k straight pieces (ends in the ground frame, m);
-        negative where they do not meet. `turn` as in `Left`.
+        """Roughly how much longer what is left of each makes k straight pieces (ends in the ground
+        frame, m); negative where they do not meet.
 
         Ellipsoids are taken as round, and a torus always comes first: this only ranks them.
         """
@@ -336,7 +335,8 @@ class Surfaces(eqx.Module):
 
         wide = jax.tree.map(repeat, self)
         a, b = wide.local(begins), wide.local(ends)
-        on, longer = detour(wide.round(a), wide.round(b), scale[None], turn[:, None])
+        shift, turn = left.shift[:, None], left.turn[:, None]
+        on, longer = detour(wide.round(a) - shift, wide.round(b) - shift, left.scale[None], turn)
         longer = jnp.where(wide.torus, 1.0, longer * wide.size[0])
         return jnp.where(wide._or_torus(a, b, on), longer, -1.0)
 

@@ -33,7 +33,9 @@ def safe_sqrt(square: Array, floor: Array | float) -> Array:
 def root(x: Array) -> Array:
     """√max(x, 0), with zero slope where x is not positive; nothing stays nothing."""
     positive = x > 0
-    return jnp.where(positive, jnp.sqrt(jnp.where(positive, x, 1)), 0 * x)
+    # Compiled code may work x out twice, once rounded to nothing: so no 1 in its place.
+    tiny = float(jnp.finfo(x.dtype).tiny)
+    return jnp.where(positive, jnp.sqrt(jnp.where(positive, x, tiny)), 0 * x)
 
 
 def length(v: Array) -> Array:

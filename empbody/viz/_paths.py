@@ -62,8 +62,9 @@ def muscle_paths(
         for point in range(layout.n_points)
         if layout.unit_of(point) in units and layout.bodies[point] >= 0
     }
-    shown = sorted(carriers) if units else range(len(poses))
-    places = poses[list(shown), :3, 3]
+    shown = sorted(carriers) if units else list(range(len(poses)))
+    massive = [body for body in shown if body in model.topology.massive]
+    places = np.concatenate([poses[shown, :3, 3], _centres(model, poses)[massive]])
     box = _frame(ax, model, np.concatenate([*drawn, places]), view)
     _bodies(ax, model, poses, frames, box)
     if chosen:
@@ -77,8 +78,7 @@ def muscle_paths(
 def _bodies(ax: Any, model: Model, poses: np.ndarray, frames: bool, box: np.ndarray) -> None:
     """Each body's origin joined to that of the body that carries it, its centre of mass, and
     its axes, where they lie within a box (corners)."""
-    origins = poses[:, :3, 3]
-    centres = np.einsum("bij,bj->bi", poses[:, :3, :3], np.asarray(model.com)) + origins
+    origins, centres = poses[:, :3, 3], _centres(model, poses)
     reach = 0.05 * float(np.max(np.ptp(box, axis=0)))
 
     def line(start: np.ndarray, end: np.ndarray, **how: Any) -> None:
@@ -96,6 +96,12 @@ def _bodies(ax: Any, model: Model, poses: np.ndarray, frames: bool, box: np.ndar
         for k in range(3 * frames):
             tip = origins[body] + reach * pose[:3, k]
             line(origins[body], tip, color=_AXES[k], lw=1.0, zorder=2)
+
+
+def _centres(model: Model, poses: np.ndarray) -> np.ndarray:
+    """Centres of mass, body by body."""
+    turned = np.einsum("bij,bj->bi", poses[:, :3, :3], np.asarray(model.com))
+    return turned + poses[:, :3, 3]
 
 
 def _carrier(model: Model, body: int) -> int:
