@@ -17,9 +17,9 @@ _ON_SURFACE = 1e-14
 """A point whose tangent is shorter than 1e-7 radii counts as lying on the surface."""
 
 
-OPENING = 0.134
+OPENING = 0.293
 """A side does not wind a string once all round: it lets go as the ends come to lie in one direction
-from the surface, within 30 degrees (1 - cos 30°)."""
+from the surface, within 45 degrees (1 - cos 45°)."""
 
 
 class Round(NamedTuple):
@@ -96,14 +96,12 @@ def detour(
     it then is. Values only.
 
     It takes the shorter way, unless `turn` is not zero: then it turns about that axis, be it the
-    longer way; but a circle beside which both ends lie (`OPENING`) is in nobody's way."""
+    longer way; but a circle beside which both ends lie, within 60 degrees, is in nobody's way."""
     square, product = radius * radius, dot(a, b)
     square_a, square_b = dot(a, a), dot(b, b)
     ta, tb = safe_sqrt(square_a - square, 0.0), safe_sqrt(square_b - square, 0.0)
     normal = cross(a, b)
-    longer = (dot(turn, normal) < 0.0) & (
-        product < (1.0 - OPENING) * safe_sqrt(square_a * square_b, 0.0)
-    )
+    longer = (dot(turn, normal) < 0.0) & (2.0 * product < safe_sqrt(square_a * square_b, 0.0))
     turned = jnp.where(longer, -1.0, 1.0) * length(normal)
     # The angle on the circle is that between a and b less those of the two tangents.
     cosine, sine = square - ta * tb, radius * (ta + tb)

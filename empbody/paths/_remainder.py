@@ -23,8 +23,9 @@ ROUND_HOLD = (0.25, 0.6)
 """A one-sided surface holds the string on its side though the straight line passes on the
 other: fully up to the first distance from the centre, and not at all from the second, in radii.
 A string lies stably round a cylinder, but soon slips off anything round (`_slipping`)."""
-DOUBT = 0.1
-"""It lets go as well where its side hardly prefers one way round to the other."""
+DOUBT = (0.15, 0.3)
+"""It lets go as well where its side hardly prefers one way round to the other: a cylinder, and a
+ball."""
 
 
 class Left(NamedTuple):
@@ -80,7 +81,8 @@ def hook(
     far = (against | ellipsoid) & (beside > 0.0)
     size = jnp.where(ellipsoid & (left > 0.0), left, 1.0)
     grip = jnp.where(far, 1.0 - smooth((distance / size - full) / (none - full)), 1.0)
-    grip = grip * jnp.where(ellipsoid, 1.0, smooth(jnp.abs(preference) / DOUBT))
+    doubt = jnp.where(cylinder, *DOUBT)
+    grip = grip * jnp.where(ellipsoid, 1.0, smooth(jnp.abs(preference) / doubt))
     grip = grip * smooth(_opening(a, b) / OPENING)
     return Hook(jnp.where(against, -1.0, 1.0)[None] * normal, against, foot, grip)
 

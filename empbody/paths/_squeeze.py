@@ -248,9 +248,10 @@ def _grip(slots: Surfaces, x: Ends, left: Float[Array, "*batch"]) -> _Grip:
     heights = dot(across[:, None], x)
     preference = lean[0] * heights[0] + lean[1] * heights[1]
     against = preference < 0.0
-    strength = jnp.abs(preference) / DOUBT
+    doubt = jnp.where(slots.cylinder, *DOUBT)
+    strength = jnp.abs(preference) / doubt
     sure = jnp.where(slots.ellipsoid, 1.0, smooth(strength))
-    sure_slope = jnp.where(against, -1.0, 1.0) * steep(strength) / DOUBT
+    sure_slope = jnp.where(against, -1.0, 1.0) * steep(strength) / doubt
     sure_slope = jnp.where(slots.ellipsoid, 0.0, sure_slope)
     # The normal turns with the ends.
     tilt = cross(lean[0][None] * a + lean[1][None] * b, slots.side * jnp.ones_like(a))
