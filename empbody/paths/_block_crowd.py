@@ -253,6 +253,7 @@ def _one_by_one(
 
     given = (seats, begins, ends, left, wanted, tried, reach)
     given = jax.tree.map(lambda x: jnp.moveaxis(x, -2, 0), given)
-    start = (jnp.zeros((1,), bool), jnp.zeros((3, 1), begins.dtype), jnp.full((1,), jnp.inf))
+    nowhere, no_limit = jnp.zeros((3, 1), begins.dtype), jnp.full((1,), jnp.inf, begins.dtype)
+    start = jnp.zeros((1,), bool), nowhere, no_limit
     _, (found, tried) = lax.scan(one, start, given)
     return jax.tree.map(lambda x: jnp.moveaxis(x, 0, -2), (found, tried))
